@@ -4,7 +4,7 @@ use kvbench::{
     bench::{
         data::{Data, key_ledger::KeyLedger},
         result::{Measurement, Operation, Size, Workload},
-        run::{in_process::driver::InProcessBench, process::ProcessUsage},
+        run::{in_process::driver::InProcessBench, interleave::slice::Slice, process::ProcessUsage},
     },
     engine::{
         Batch, Engine, Error, Fsync, Info, KeyRange, Kind, Location, OpenOptions, Result, VisitPair,
@@ -338,4 +338,52 @@ fn operations_that_never_began_have_waited_until_the_end() {
     assert_eq!(measured.by_operation[&Operation::Get].count, measured.operations);
     // Two thirds of them have waited, on average the half of 0.2 s and more.
     assert!(measured.latency.p50_us > 50_000.0, "{:?}", measured.latency);
+}
+
+/// Runs slices of at most `nanoseconds` and `operations`, the first of them a warm-up, with a pause before each.
+/// Returns the measurement and the sums of the slices' operations and clocks, without the warm-up.
+fn sliced(
+    workload: &Workload,
+    slices: u32,
+    nanoseconds: u64,
+    operations: Option<u64>,
+) -> (Measurement, u64, u64) {
+    let engine = memory("btree");
+    let data = Data::new(workload).unwrap();
+    let live = KeyLedger::new(data.capacity());
+    let bench = InProcessBench::new(&*engine, &data, &live);
+    bench.run(&[&workload.load()], ProcessUsage::default);
+    let (mut left, mut done, mut clock) = (slices, 0, 0);
+    let phase = bench.run_slices(workload, ProcessUsage::default, |report| {
+        if let Some(report) = report.filter(|_| left < slices - 1) {
+            (done, clock) = (done + report.operations(), clock + report.nanoseconds);
+        }
+        // All threads are parked, as if the process were stopped.
+        thread::sleep(Duration::from_millis(100));
+        left = left.checked_sub(1)?;
+        Some(Slice { nanoseconds, operations, is_warm_up: left == slices - 1 })
+    });
+    (phase.recorder.measurement(phase.start), done, clock)
+}
+
+/// A thread does one operation after the other, so the latencies of a thread are at most the sum of its slices.
+#[test]
+fn no_latency_contains_the_time_between_slices() {
+    let mix = [(Operation::Get, 0.8), (Operation::Update, 0.2)];
+    let workload = Workload { threads: 1, warmup_seconds: 1.0, ..workload(&mix) };
+    let (measured, operations, clock) = sliced(&workload, 6, 3_000_000, None);
+    assert!(measured.is_sound(), "{:?}", measured.first_fault);
+    assert!(operations > 0 && measured.operations == operations, "{operations}: {measured:?}");
+    assert!((measured.seconds * 1e9 - clock as f64).abs() < 1.0, "{clock}: {measured:?}");
+    let latencies = measured.latency.mean_us * 1e3 * measured.latency.count as f64;
+    assert!(latencies < 1.01 * clock as f64, "{latencies} ns in {clock} ns");
+    assert_eq!(measured.timeline.iter().sum::<u64>(), operations);
+}
+
+#[test]
+fn slices_share_the_operations_among_the_threads() {
+    let workload = workload(&[(Operation::Update, 1.0)]);
+    let (measured, operations, _) = sliced(&workload, 3, u64::MAX, Some(1001));
+    assert!(measured.is_sound(), "{:?}", measured.first_fault);
+    assert_eq!((operations, measured.operations), (2002, 2002));
 }

@@ -170,6 +170,7 @@ fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error
         flush_target: false,
         target_pid: None,
         cold: false,
+        in_slices: false,
         verified: verification::MAX_COMPARED,
         server_cpus: None,
     };

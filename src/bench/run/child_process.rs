@@ -7,7 +7,9 @@
 
 use super::{
     affinity::Pinned,
-    free_space, in_process, interrupt,
+    free_space, in_process,
+    interleave::{slice, stop},
+    interrupt,
     job::{Job, Report},
     memory::MemoryGroup,
     over_wire, panics,
@@ -20,7 +22,7 @@ use std::{
     env, fs,
     io::{self, BufRead, BufReader, Write},
     os::unix::process::CommandExt,
-    process::{ChildStdin, Command, Stdio},
+    process::{Child, Command, Stdio},
     thread,
 };
 
@@ -45,7 +47,7 @@ impl Job {
     }
 
     /// Returns the reports in the order of the cells. A cell without a report gets one with the error `absent`.
-    fn of_each_cell(&self, mut reports: Vec<Report>, absent: &str) -> Vec<Report> {
+    pub(super) fn of_each_cell(&self, mut reports: Vec<Report>, absent: &str) -> Vec<Report> {
         let report = |cell: &Cell| match reports.iter().position(|report| report.cell == cell.id) {
             Some(place) => reports.swap_remove(place),
             None => Report::of(cell, Outcome::Failed(absent.into())),
@@ -71,6 +73,12 @@ impl Job {
         let reports = self.spawn(cpus, group).unwrap_or_else(|error| {
             self.of_each_cell(Vec::new(), &format!("cannot measure in a process of its own: {error}"))
         });
+        self.concluded(reports)
+    }
+
+    /// Removes the job's files after its child has ended. Returns `reports`, which name a full disk if that is a reason
+    /// to fail.
+    pub(super) fn concluded(&self, reports: Vec<Report>) -> Vec<Report> {
         let reports = match free_space::is_full(&self.directory) {
             true => reports.into_iter().map(Report::on_full_disk).collect(),
             false => reports,
@@ -80,7 +88,8 @@ impl Job {
         reports
     }
 
-    fn spawn(&self, cpus: &Cpus, group: Option<&MemoryGroup>) -> io::Result<Vec<Report>> {
+    /// Starts the child process.
+    pub(super) fn start(&self, cpus: &Cpus, group: Option<&MemoryGroup>) -> io::Result<Child> {
         let pinned = cpus.driver.as_deref().map(Pinned::to).transpose().map_err(io::Error::other)?;
         let mut child = Command::new(env::current_exe()?)
             .arg(SUBCOMMAND)
@@ -96,8 +105,13 @@ impl Job {
             let _ = child.wait();
             return Err(error);
         }
+        Ok(child)
+    }
+
+    fn spawn(&self, cpus: &Cpus, group: Option<&MemoryGroup>) -> io::Result<Vec<Report>> {
+        let mut child = self.start(cpus, group)?;
         // A child that does not read its job has ended: its exit status says why.
-        let stdin = child.stdin.take().filter(|stdin| self.send(stdin).is_ok());
+        let stdin = child.stdin.take().filter(|stdin| slice::send(stdin, self).is_ok());
         // Kept open: the child exits when its standard input is closed.
         interrupt::watch(stdin);
         let lines = child.stdout.take().into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
@@ -107,13 +121,6 @@ impl Job {
         interrupt::finish();
         let limited = if group.is_some() { "; perhaps it needs more than --memory-limit" } else { "" };
         Ok(self.of_each_cell(reports, &format!("the measuring process ended early: {status}{limited}")))
-    }
-
-    /// Writes the job to the standard input of a child process.
-    fn send(&self, mut stdin: &ChildStdin) -> io::Result<()> {
-        let mut line = serde_json::to_vec(self)?;
-        line.push(b'\n');
-        stdin.write_all(&line)
     }
 }
 
@@ -128,9 +135,13 @@ pub fn serve() -> io::Result<()> {
     io::stdin().lock().read_line(&mut line)?;
     let job: Job = serde_json::from_str(&line)?;
     let directory = job.directory.clone();
+    #[cfg(target_os = "linux")]
+    if job.in_slices {
+        stop::resume_without_parent()?;
+    }
     thread::spawn(move || {
-        // Nothing follows the job on standard input, so this waits until the parent exits.
-        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        // Only the requests of a comparison follow the job on standard input. It ends when the parent exits.
+        slice::listen(io::stdin().lock());
         let _none_starts = over_wire::kill_server();
         let _ = fs::remove_dir_all(&directory);
         std::process::exit(1);

@@ -32,6 +32,9 @@ pub struct Job {
     /// `true` if the store's files are dropped from the page cache before each step of cells.
     #[serde(default)]
     pub cold: bool,
+    /// `true` if the store runs only in slices, which the parent requests on standard input.
+    #[serde(default)]
+    pub in_slices: bool,
     /// Maximum number of values that are compared at the end. If there are more keys, this number is drawn at
     /// random.
     pub verified: u64,

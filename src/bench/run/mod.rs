@@ -13,6 +13,7 @@ mod failures;
 mod free_space;
 pub mod in_process;
 pub mod interference;
+pub mod interleave;
 pub mod interrupt;
 pub mod job;
 pub mod memory;
@@ -439,6 +440,7 @@ fn job(options: &Options, cells: &[Cell], repetition: u32) -> Job {
         server_arguments: target.map(arguments).unwrap_or_default(),
         load_arguments: target.map(|target| arguments(&job::unsynced(target))).unwrap_or_default(),
         cold: options.conduct.cold,
+        in_slices: false,
         verified: verified_at_most(&options.conduct),
         server_cpus: options.conduct.cpus.server.clone(),
         flush_target: foreign.is_some_and(|foreign| foreign.flush),

@@ -91,6 +91,25 @@ impl Recorder {
         recorder
     }
 
+    /// Begins a slice of the store's running time at `start`: the timeline goes on at bin `first_bin`, without the time
+    /// since the slice before.
+    pub fn begin_slice(&mut self, start: u64, first_bin: usize) {
+        self.timeline.resize(first_bin, 0);
+        self.timeline.push(0);
+        self.slice_end = start + self.slice;
+        self.end = start;
+    }
+
+    /// Returns the number of operations by time since the bin `first_bin` of the timeline.
+    pub fn bins(&self, first_bin: usize) -> &[u64] {
+        self.timeline.get(first_bin..).unwrap_or_default()
+    }
+
+    /// Returns the longest latency in nanoseconds; 0 without an operation.
+    pub fn longest(&self) -> u64 {
+        self.histograms.iter().flatten().map(Histogram::max).max().unwrap_or(0)
+    }
+
     /// Records an operation that succeeded.
     #[inline]
     pub fn success(&mut self, operation: Operation, start: u64, end: u64) {
@@ -160,6 +179,11 @@ impl Recorder {
     #[inline]
     pub fn is_lost(&self) -> bool {
         self.errors + self.misses + self.wrong >= FAULTS
+    }
+
+    /// Returns `true` if an operation failed.
+    pub fn has_faults(&self) -> bool {
+        self.errors + self.misses + self.wrong > 0
     }
 
     /// Adds the faults of a warm-up, whose operations do not count.

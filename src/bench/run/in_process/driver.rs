@@ -34,16 +34,17 @@ use std::{
 };
 
 /// State that the threads of a phase share.
-struct Shared<'b> {
-    bench: &'b InProcessBench<'b>,
-    clock: Clock,
-    barrier: Barrier,
+pub(super) struct Shared<'b> {
+    pub bench: &'b InProcessBench<'b>,
+    pub clock: Clock,
+    /// Passed by all threads of the workloads and the thread that started them.
+    pub barrier: Barrier,
     /// Number of threads of the first workload that still run.
     leaders: AtomicU32,
     /// `true` when all threads of the first workload have ended.
-    stop: AtomicBool,
+    pub stop: AtomicBool,
     /// Writes that wait for a group commit.
-    groups: CommitQueue<CommitRequest>,
+    pub groups: CommitQueue<CommitRequest>,
     /// Number of syncs by the timer.
     timer_syncs: AtomicU64,
 }
@@ -54,15 +55,7 @@ impl InProcessBench<'_> {
     /// the process has used so far.
     pub fn run(&self, workloads: &[&Workload], usage: impl Fn() -> ProcessUsage) -> Vec<PhaseResult> {
         let threads: u32 = workloads.iter().map(|workload| workload.threads).sum();
-        let shared = Shared {
-            bench: self,
-            clock: Clock::start(),
-            barrier: Barrier::new(threads as usize + 1),
-            leaders: AtomicU32::new(workloads.first().map_or(0, |first| first.threads)),
-            stop: AtomicBool::new(false),
-            groups: CommitQueue::default(),
-            timer_syncs: AtomicU64::new(0),
-        };
+        let shared = Shared::new(self, threads, workloads.first().map_or(0, |first| first.threads));
         thread::scope(|scope| {
             let spawn = |(place, workload)| shared.spawn(scope, workload, place == 0);
             let handles: Vec<_> = workloads.iter().copied().enumerate().map(spawn).collect();
@@ -117,6 +110,21 @@ impl InProcessBench<'_> {
     }
 }
 
+impl<'b> Shared<'b> {
+    /// Creates the state for `threads` threads of all workloads, of which the first workload has `leaders`.
+    pub fn new(bench: &'b InProcessBench<'b>, threads: u32, leaders: u32) -> Self {
+        Self {
+            bench,
+            clock: Clock::start(),
+            barrier: Barrier::new(threads as usize + 1),
+            leaders: AtomicU32::new(leaders),
+            stop: AtomicBool::new(false),
+            groups: CommitQueue::default(),
+            timer_syncs: AtomicU64::new(0),
+        }
+    }
+}
+
 impl Shared<'_> {
     /// Starts the threads of a workload. `leads` is `true` for the workload with which all others end.
     fn spawn<'scope>(
@@ -137,7 +145,7 @@ impl Shared<'_> {
 
     /// Starts the thread of the timer and the commit thread, if the benchmark has them; returns each with its
     /// name. `threads` is the number of threads of all workloads.
-    fn spawn_background<'scope>(
+    pub fn spawn_background<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         threads: u32,
@@ -217,7 +225,7 @@ impl Shared<'_> {
     }
 
     /// Returns the number of syncs by the timer so far, or `None` without a timer.
-    fn timer_syncs(&self) -> Option<u64> {
+    pub fn timer_syncs(&self) -> Option<u64> {
         self.bench.sync_every_second.then(|| self.timer_syncs.load(Ordering::SeqCst))
     }
 
@@ -247,6 +255,6 @@ impl Shared<'_> {
 }
 
 /// Returns the record of a thread, or one with a fault if the thread panicked outside of its operations.
-fn joined(outcome: thread::Result<(u64, Recorder)>) -> (u64, Recorder) {
+pub(super) fn joined(outcome: thread::Result<(u64, Recorder)>) -> (u64, Recorder) {
     outcome.unwrap_or_else(|payload| (0, Recorder::of_fault(Fault::Error(panics::message(&*payload)))))
 }

@@ -7,6 +7,7 @@ mod expected_pairs;
 mod group_commit;
 mod input_file;
 mod opened;
+mod slices;
 mod target;
 mod worker;
 
@@ -63,6 +64,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
         base,
         reports: Vec::new(),
         uncompacted: None,
+        in_slices: job.in_slices,
     };
     for cells in job.steps() {
         session = session.under_policy_of(cells)?;
@@ -108,6 +110,8 @@ struct Session<'s> {
     reports: Vec<Report>,
     /// Reason why the files are not compacted, after a cell that should have compacted them.
     uncompacted: Option<String>,
+    /// `true` if the comparison that started this process says when the store runs.
+    in_slices: bool,
 }
 
 impl Session<'_> {
@@ -182,10 +186,16 @@ impl Session<'_> {
         let workloads: Vec<_> = cells.iter().map(|cell| &cell.workload).collect();
         let settle = settle(engine);
         let meter = Meter::new(Some(std::process::id()), self.files, &settle, self.base);
-        let phases = bench.run(&workloads, || meter.read());
+        let phases = match self.in_slices {
+            true => vec![slices::serve(&bench, &first.workload, || meter.read())],
+            false => bench.run(&workloads, || meter.read()),
+        };
         let usage = phases.first().map(|phase| phase.usage.clone()).unwrap_or_default();
-        let measurement =
-            |(phase, cell): (PhaseResult, &Cell)| phase.measurement(&cell.workload, cells.len());
+        let measurement = |(phase, cell): (PhaseResult, &Cell)| {
+            // In a comparison, the slower stores need longer for equal work.
+            let seconds = cell.workload.seconds.filter(|_| !self.in_slices);
+            phase.measurement(&Workload { seconds, ..cell.workload.clone() }, cells.len())
+        };
         let mut measurements: Vec<_> = phases.into_iter().zip(cells).map(measurement).collect();
         let used = meter.finish(&usage)?;
         let keys = self.opened.count(self.live)?;
@@ -388,6 +398,7 @@ mod tests {
             load_arguments: Vec::new(),
             flush_target: false,
             cold: false,
+            in_slices: false,
             verified: u64::MAX,
             server_cpus: None,
             target_pid: None,

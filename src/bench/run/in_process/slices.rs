@@ -1,0 +1,176 @@
+//! Execution of a workload in slices: between two slices all threads of the driver are parked, so that this process
+//! can be stopped without a stop in the latency of an operation.
+
+use super::{
+    driver::{Shared, joined},
+    target::InProcessBench,
+    worker::{End, Worker},
+};
+use crate::bench::{
+    data::keys::KeyChooser,
+    plan::workload::Mix,
+    result::Workload,
+    run::{
+        interleave::slice::{self, BIN, Reply, Request, Slice, SliceReport},
+        pace::{self, Pace},
+        panics,
+        phase::PhaseResult,
+        process::ProcessUsage,
+        recorder::{Fault, Recorder},
+    },
+};
+use std::{
+    io, mem,
+    sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    thread,
+    time::Duration,
+};
+
+/// Slice that the threads execute next.
+#[derive(Clone, Copy)]
+struct Turn {
+    slice: Slice,
+    /// Start of the slice, in nanoseconds of the clock.
+    start: u64,
+    /// Number of bins of all slices before.
+    first_bin: usize,
+}
+
+/// State that the threads share between slices.
+#[derive(Default)]
+struct Turns {
+    /// Next slice; `None` ends the threads.
+    next: Mutex<Option<Turn>>,
+    /// Sum over the threads that have ended the current slice.
+    report: Mutex<SliceReport>,
+}
+
+/// Executes the slices that are requested on standard input, and reports each on standard output.
+pub(super) fn serve(
+    bench: &InProcessBench<'_>,
+    workload: &Workload,
+    usage: impl Fn() -> ProcessUsage,
+) -> PhaseResult {
+    // A closed standard output ends this process: the parent is gone, and standard input ends too.
+    let tell = |reply: Reply| drop(slice::send(io::stdout().lock(), &reply));
+    bench.run_slices(workload, usage, |report| {
+        tell(report.map_or(Reply::Ready, Reply::Slice));
+        match slice::next_request() {
+            Request::Slice(slice) => Some(slice),
+            Request::Finish => None,
+        }
+    })
+}
+
+impl InProcessBench<'_> {
+    /// Runs a workload in the slices that `next` returns, until it returns `None`. `next` is called with the report of
+    /// the slice before while all threads are parked. The clock of the result is the sum of the slices. `usage` reads
+    /// the resources that the process has used so far; those of warm-ups at the start do not count.
+    pub fn run_slices(
+        &self,
+        workload: &Workload,
+        usage: impl Fn() -> ProcessUsage,
+        mut next: impl FnMut(Option<SliceReport>) -> Option<Slice>,
+    ) -> PhaseResult {
+        let shared = Shared::new(self, workload.threads, workload.threads);
+        let turns = Turns::default();
+        thread::scope(|scope| {
+            let chooser = Worker::chooser(self, workload);
+            let start = |thread: u32| {
+                let chooser = chooser.for_thread(u64::from(thread), workload.salted_seed());
+                let (shared, turns) = (&shared, &turns);
+                scope.spawn(move || shared.drive_slices(turns, workload, (thread, chooser)))
+            };
+            let handles: Vec<_> = (0..workload.threads).map(start).collect();
+            let background = shared.spawn_background(scope, workload.threads);
+            let usage = || ProcessUsage { timer_syncs: shared.timer_syncs(), ..usage() };
+            let (mut before, mut clock, mut bins) = (usage(), 0, 0);
+            let mut report = None;
+            while let Some(slice) = next(report.take()) {
+                if bins == 0 {
+                    before = usage();
+                }
+                let start = shared.clock.now();
+                *lock(&turns.next) = Some(Turn { slice, start, first_bin: bins });
+                shared.barrier.wait();
+                shared.barrier.wait();
+                let done = mem::take(&mut *lock(&turns.report));
+                if !slice.is_warm_up {
+                    clock += done.nanoseconds;
+                    bins += done.bins.len();
+                }
+                report = Some(done);
+            }
+            lock(&turns.next).take();
+            shared.barrier.wait();
+            let usage = usage().since(&before);
+            shared.stop.store(true, Ordering::SeqCst);
+            shared.groups.close();
+            let recorders: Vec<_> = handles.into_iter().map(|thread| joined(thread.join())).collect();
+            let mut phase = PhaseResult::sum(recorders, &usage);
+            (phase.start, phase.recorder.end) = (0, clock);
+            for (name, thread) in background {
+                let outcome = thread.join().unwrap_or_else(|payload| Err(panics::message(&*payload)));
+                if let Err(error) = outcome {
+                    phase.recorder.fault(Fault::Error(format!("{name}: {error}")));
+                }
+            }
+            phase
+        })
+    }
+}
+
+impl Shared<'_> {
+    /// Executes one thread: parks before each slice. Returns 0, the start of the measurement, and the thread's record.
+    fn drive_slices(
+        &self,
+        turns: &Turns,
+        workload: &Workload,
+        (thread, chooser): (u32, KeyChooser),
+    ) -> (u64, Recorder) {
+        pace::wake_in_time();
+        let mut worker = Worker::new(self.bench, self.clock.clone(), workload, chooser);
+        worker.groups = self.bench.in_groups.then_some(&self.groups);
+        worker.recorder = Recorder::new(0, Duration::from_nanos(BIN));
+        loop {
+            self.barrier.wait();
+            let Some(Turn { slice, start, first_bin }) = *lock(&turns.next) else { break };
+            worker.pace = Pace::new(None, start, thread, workload.threads);
+            let share = |all: u64| Workload { operations: Some(all), ..workload.clone() }.share(thread);
+            let end = End {
+                time: start.saturating_add(slice.nanoseconds),
+                operations: slice.operations.and_then(share).unwrap_or(u64::MAX),
+                stop: None,
+            };
+            let report = |recorder: &Recorder, bin| add_part(&mut lock(&turns.report), recorder, start, bin);
+            if slice.is_warm_up {
+                let warm_up = Recorder::new(start, Duration::from_nanos(BIN));
+                let measured = mem::replace(&mut worker.recorder, warm_up);
+                worker.run_caught(workload.warm_up().as_ref().and_then(Mix::new), end);
+                report(&worker.recorder, 0);
+                let warm_up = mem::replace(&mut worker.recorder, measured);
+                worker.recorder.add_faults(&warm_up);
+            } else {
+                worker.recorder.begin_slice(start, first_bin);
+                worker.run_caught(Mix::new(workload), end);
+                report(&worker.recorder, first_bin);
+            }
+            self.barrier.wait();
+        }
+        (0, worker.recorder)
+    }
+}
+
+/// Adds the part of one thread to the report of a slice that began at `start`, with the bin `first_bin` of its record.
+fn add_part(sum: &mut SliceReport, part: &Recorder, start: u64, first_bin: usize) {
+    sum.nanoseconds = sum.nanoseconds.max(part.end.saturating_sub(start));
+    let bins = part.bins(first_bin);
+    sum.bins.resize(sum.bins.len().max(bins.len()), 0);
+    sum.bins.iter_mut().zip(bins).for_each(|(sum, bin)| *sum += bin);
+    sum.longest = sum.longest.max(part.longest());
+    sum.has_failed |= part.has_faults();
+}
+
+fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
