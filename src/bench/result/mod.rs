@@ -6,6 +6,7 @@
 //! an estimate.
 
 mod cell;
+pub mod comparison;
 pub mod grid;
 pub mod histogram;
 pub mod loss_class;

@@ -1,7 +1,10 @@
 //! SIGINT and SIGTERM during a run: the measuring process ends and removes its files, and the run ends with an
 //! error that says how to continue.
 
-use nix::sys::signal::{SigSet, Signal};
+use nix::{
+    sys::signal::{SigSet, Signal, kill},
+    unistd::Pid,
+};
 use std::{
     process::{self, ChildStdin},
     sync::{
@@ -15,6 +18,12 @@ use std::{
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
 /// Standard input of the measuring process, which ends when it is closed.
 static CHILD: Mutex<Option<ChildStdin>> = Mutex::new(None);
+/// Ids of the processes of a comparison, most of which are stopped and would not notice the end of their input.
+static INSTANCES: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+fn instances() -> MutexGuard<'static, Vec<u32>> {
+    INSTANCES.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn child() -> MutexGuard<'static, Option<ChildStdin>> {
     CHILD.lock().unwrap_or_else(PoisonError::into_inner)
@@ -44,7 +53,27 @@ fn handle() {
         }
         RECEIVED.store(signal as i32, Ordering::SeqCst);
         child().take();
+        instances().iter().for_each(|id| kill_process(*id));
     }
+}
+
+fn kill_process(id: u32) {
+    if let Ok(id) = i32::try_from(id) {
+        let _ = kill(Pid::from_raw(id), Signal::SIGKILL);
+    }
+}
+
+/// Kills the child process `id` at a signal, until [`keep_on_signal()`].
+pub(super) fn kill_on_signal(id: u32) {
+    instances().push(id);
+    if received().is_some() {
+        kill_process(id);
+    }
+}
+
+/// Must be called before a process of [`kill_on_signal()`] is waited for: its id may then be that of another process.
+pub(super) fn keep_on_signal(id: u32) {
+    instances().retain(|other| *other != id);
 }
 
 /// Gives SIGINT and SIGTERM their default effect again, in a process that inherited the mask of [`catch()`].

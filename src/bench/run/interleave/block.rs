@@ -1,0 +1,197 @@
+//! One block: stores take turns in random order until each has done its work.
+
+use super::slice::{BIN, Slice, SliceReport};
+use crate::bench::result::comparison::{SliceRecord, Slicing, Work};
+use rand::{rngs::SmallRng, seq::SliceRandom};
+
+/// A store that runs only in slices.
+pub trait Sliced {
+    /// Runs the store for a slice. Returns `None` if the store has failed, in this slice or before.
+    fn run(&mut self, slice: Slice) -> Option<SliceReport>;
+}
+
+/// Runs the slices of a block. A store that fails has no further turns.
+pub fn run_block<S: Sliced>(stores: &mut [S], slicing: &Slicing, random: &mut SmallRng) -> Vec<SliceRecord> {
+    let length = nanoseconds(slicing.slice_seconds);
+    let mut left: Vec<Left> = stores.iter().map(|_| Left::of(slicing.work, length)).collect();
+    let mut records = Vec::new();
+    let mut turns: Vec<usize> = (0..stores.len()).collect();
+    while !turns.is_empty() {
+        turns.shuffle(random);
+        turns.retain(|store| {
+            let (Some(sliced), Some(left)) = (stores.get_mut(*store), left.get_mut(*store)) else {
+                return false;
+            };
+            let slice = Slice { nanoseconds: length, operations: left.operations(), is_warm_up: false };
+            let Some(report) = sliced.run(slice) else { return false };
+            records.push(record(*store, &report, slicing.discarded_seconds));
+            left.subtract(&report)
+        });
+    }
+    records
+}
+
+/// Work that a store has not done yet.
+enum Left {
+    Slices(u64),
+    Operations(u64),
+}
+
+impl Left {
+    fn of(work: Work, length: u64) -> Self {
+        match work {
+            Work::Seconds(seconds) => Self::Slices(nanoseconds(seconds).div_ceil(length.max(1)).max(1)),
+            Work::Operations(operations) => Self::Operations(operations),
+        }
+    }
+
+    fn operations(&self) -> Option<u64> {
+        match self {
+            Self::Slices(_) => None,
+            Self::Operations(operations) => Some(*operations),
+        }
+    }
+
+    /// Subtracts the work of a slice. Returns `false` if nothing is left.
+    fn subtract(&mut self, report: &SliceReport) -> bool {
+        let (left, done) = match self {
+            Self::Slices(left) => (left, 1),
+            Self::Operations(left) => (left, report.operations()),
+        };
+        *left = left.saturating_sub(done);
+        *left > 0
+    }
+}
+
+/// Returns the record of a slice. Nothing counts of a slice that is not twice as long as the discarded time.
+#[expect(clippy::cast_precision_loss, reason = "seconds")]
+fn record(store: usize, report: &SliceReport, discarded_seconds: f64) -> SliceRecord {
+    let discarded = nanoseconds(discarded_seconds);
+    let discarded = if report.nanoseconds < 2 * discarded { report.nanoseconds } else { discarded };
+    let bins = usize::try_from(discarded.div_ceil(BIN)).unwrap_or(usize::MAX);
+    let discarded_operations = report.bins.iter().take(bins).sum();
+    SliceRecord {
+        store,
+        operations: report.operations() - discarded_operations,
+        seconds: (report.nanoseconds - discarded) as f64 / 1e9,
+        discarded_operations,
+        discarded_seconds: discarded as f64 / 1e9,
+    }
+}
+
+/// Converts seconds to nanoseconds.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
+pub fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9).round() as u64
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use rand::SeedableRng;
+    use std::{cell::RefCell, rc::Rc};
+
+    /// Store that does `rate` operations in a millisecond, and half as many in the first `cold` milliseconds of a
+    /// slice. Writes its number to `turns` at each turn.
+    pub struct FakeStore {
+        pub number: usize,
+        pub rate: u64,
+        pub cold: usize,
+        /// Number of slices after which it fails.
+        pub fails_after: usize,
+        pub turns: Rc<RefCell<Vec<usize>>>,
+    }
+
+    impl FakeStore {
+        pub fn new(number: usize, rate: u64, cold: usize) -> Self {
+            Self { number, rate, cold, fails_after: usize::MAX, turns: Rc::default() }
+        }
+    }
+
+    impl Sliced for FakeStore {
+        fn run(&mut self, slice: Slice) -> Option<SliceReport> {
+            self.fails_after = self.fails_after.checked_sub(1)?;
+            self.turns.borrow_mut().push(self.number);
+            let mut left = slice.operations.unwrap_or(u64::MAX);
+            let mut bins = Vec::new();
+            while left > 0 && (bins.len() as u64) < slice.nanoseconds / BIN {
+                let rate = if bins.len() < self.cold { self.rate / 2 } else { self.rate };
+                bins.push(rate.min(left));
+                left -= rate.min(left);
+            }
+            let nanoseconds = bins.len() as u64 * BIN;
+            Some(SliceReport { nanoseconds, bins, longest: BIN / self.rate, has_failed: false })
+        }
+    }
+
+    fn slicing(work: Work) -> Slicing {
+        Slicing {
+            slice_seconds: 0.1,
+            discarded_seconds: 0.01,
+            work,
+            pilot: Vec::new(),
+            is_like_alone: true,
+            seconds: 0.0,
+        }
+    }
+
+    fn sum(records: &[SliceRecord], store: usize) -> (u64, f64) {
+        let own = records.iter().filter(|record| record.store == store);
+        own.fold((0, 0.0), |sum, record| (sum.0 + record.operations, sum.1 + record.seconds))
+    }
+
+    #[test]
+    fn readers_have_equal_time_and_their_cold_start_does_not_count() {
+        let mut stores = [FakeStore::new(0, 1000, 10), FakeStore::new(1, 200, 4)];
+        let records = run_block(&mut stores, &slicing(Work::Seconds(0.5)), &mut SmallRng::seed_from_u64(1));
+        for (store, rate) in [(0, 1000.0), (1, 200.0)] {
+            let (operations, seconds) = sum(&records, store);
+            assert!((seconds - 0.45).abs() < 1e-9, "{seconds}");
+            assert!((operations as f64 / seconds / 1e3 - rate).abs() < 1e-9, "{operations} in {seconds}");
+        }
+        assert_eq!(records.len(), 10);
+    }
+
+    #[test]
+    fn writers_do_equal_work_and_the_slower_one_goes_on() {
+        let mut stores = [FakeStore::new(0, 1000, 0), FakeStore::new(1, 200, 0)];
+        let work = Work::Operations(150_500);
+        let records = run_block(&mut stores, &slicing(work), &mut SmallRng::seed_from_u64(1));
+        for store in [0, 1] {
+            let own = records.iter().filter(|record| record.store == store);
+            let all: u64 = own.map(|record| record.operations + record.discarded_operations).sum();
+            assert_eq!(all, 150_500);
+        }
+        assert!(records.iter().rev().take(5).all(|record| record.store == 1), "{records:?}");
+        // The last slice of the slower store lasts 53 ms, and 10 ms of each of its 8 slices are discarded.
+        assert!((sum(&records, 1).1 - (0.7525 - 0.08)).abs() < 1e-3, "{records:?}");
+    }
+
+    #[test]
+    fn turns_are_in_random_order_that_the_seed_repeats() {
+        let turns = |seed| {
+            let turns = Rc::<RefCell<Vec<usize>>>::default();
+            let store = |number| FakeStore { turns: Rc::clone(&turns), ..FakeStore::new(number, 10, 0) };
+            let mut stores: Vec<_> = (0..4).map(store).collect();
+            run_block(&mut stores, &slicing(Work::Seconds(2.0)), &mut SmallRng::seed_from_u64(seed));
+            turns.take()
+        };
+        let all = turns(1);
+        let mut rounds: Vec<Vec<usize>> = all.chunks(4).map(<[usize]>::to_vec).collect();
+        assert!(rounds.iter().any(|round| *round != rounds[0]), "{rounds:?}");
+        assert_eq!(all, turns(1));
+        assert_ne!(all, turns(2));
+        rounds.iter_mut().for_each(|round| round.sort_unstable());
+        assert!(rounds.iter().all(|round| *round == [0, 1, 2, 3]), "{rounds:?}");
+    }
+
+    #[test]
+    fn a_store_that_fails_has_no_further_turns() {
+        let mut stores = [FakeStore::new(0, 10, 0), FakeStore::new(1, 10, 0)];
+        stores[1].fails_after = 2;
+        let work = slicing(Work::Seconds(1.0));
+        let records = run_block(&mut stores, &work, &mut SmallRng::seed_from_u64(1));
+        let of = |store| records.iter().filter(|record| record.store == store).count();
+        assert_eq!((of(0), of(1)), (10, 2));
+    }
+}

@@ -1,0 +1,104 @@
+//! Instance of a store in a comparison: a process of its own, which is stopped unless it is its turn.
+
+use super::{
+    block::Sliced,
+    slice::{self, Reply, Request, Slice, SliceReport},
+    stop,
+};
+use crate::bench::{
+    plan::options::Cpus,
+    run::{
+        interrupt,
+        job::{Job, Report},
+    },
+};
+use std::{
+    io::{self, BufRead, BufReader, Lines},
+    process::{Child, ChildStdin, ChildStdout},
+};
+
+/// A store in a process of its own. When dropped, the process is killed and its files are removed.
+pub struct Instance {
+    job: Job,
+    child: Child,
+    stdin: ChildStdin,
+    stdout: Lines<BufReader<ChildStdout>>,
+    /// Reports that the process has written.
+    reports: Vec<Report>,
+    /// `true` if the store has failed or its process has ended.
+    is_over: bool,
+}
+
+impl Instance {
+    /// Starts the process of a job, waits until the store is loaded, and stops it.
+    ///
+    /// # Errors
+    ///
+    /// The process cannot be started. A load that fails is no error: the reports contain it.
+    pub fn load(job: Job, cpus: &Cpus) -> io::Result<Self> {
+        let mut child = job.start(cpus, None)?;
+        interrupt::kill_on_signal(child.id());
+        let no_pipe = || io::Error::other("no pipe");
+        let stdin = child.stdin.take().ok_or_else(no_pipe)?;
+        let stdout = BufReader::new(child.stdout.take().ok_or_else(no_pipe)?).lines();
+        let mut instance = Self { job, child, stdin, stdout, reports: Vec::new(), is_over: false };
+        slice::send(&instance.stdin, &instance.job)?;
+        instance.is_over = instance.reply() != Some(Reply::Ready);
+        stop::stop(instance.child.id())?;
+        Ok(instance)
+    }
+
+    /// Returns the next reply of the process, or `None` if it reports its cells or ends.
+    fn reply(&mut self) -> Option<Reply> {
+        let line = self.stdout.next()?.ok()?;
+        let reply = slice::parse(&line);
+        if reply.is_none() {
+            self.reports.extend(slice::parse::<Report>(&line));
+        }
+        reply
+    }
+
+    /// Lets the process end: it verifies its data and closes the store. Returns the reports of its cells.
+    pub fn finish(mut self) -> Vec<Report> {
+        let resumed = stop::resume(self.child.id()).and_then(|()| slice::send(&self.stdin, &Request::Finish));
+        while self.reply().is_some() {}
+        while let Some(Ok(line)) = self.stdout.next() {
+            self.reports.extend(slice::parse::<Report>(&line));
+        }
+        interrupt::keep_on_signal(self.child.id());
+        let status = self.child.wait().map(|status| status.to_string());
+        let status = status.or_else(|_| resumed.map(|()| String::new()).map_err(|error| error.to_string()));
+        let ended = format!("the measuring process ended early: {}", status.unwrap_or_else(|error| error));
+        let reports = self.job.of_each_cell(std::mem::take(&mut self.reports), &ended);
+        self.job.concluded(reports)
+    }
+}
+
+impl Sliced for Instance {
+    fn run(&mut self, slice: Slice) -> Option<SliceReport> {
+        if self.is_over {
+            return None;
+        }
+        let id = self.child.id();
+        let sent = slice::send(&self.stdin, &Request::Slice(slice)).and_then(|()| stop::resume(id));
+        let reply = sent.ok().and_then(|()| self.reply());
+        let stopped = stop::stop(id);
+        match reply {
+            Some(Reply::Slice(report)) if stopped.is_ok() && !report.has_failed => Some(report),
+            _ => {
+                self.is_over = true;
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        interrupt::keep_on_signal(self.child.id());
+        // Both fail for a process that has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.job.directory);
+    }
+}

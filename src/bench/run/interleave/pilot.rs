@@ -1,0 +1,224 @@
+//! The pilot of a comparison: finds the length of slices, and the time at their start that does not count.
+//!
+//! A store whose working set is in the L2 cache is fast again 2 ms after another store ran; one whose working set is in
+//! the L3 cache loses 15% to 20% over 20 ms. So the length is measured, not fixed.
+
+use super::{
+    block::{Sliced, nanoseconds},
+    slice::{BIN, Slice, SliceReport},
+};
+use crate::bench::result::comparison::{PilotRate, Slicing, Work};
+
+/// Length of the slice that shows a store's rate alone, in nanoseconds.
+const ALONE: u64 = 2_000_000_000;
+/// Minimum length of a slice, in nanoseconds.
+const MIN_SLICE: u64 = 100_000_000;
+/// Length in nanoseconds up to which slices are doubled until the rates in turn and alone agree.
+const MAX_DOUBLED: u64 = 1_600_000_000;
+/// Length of a slice as a multiple of the discarded time, and for work that writes also of the longest operation.
+const MULTIPLE: u64 = 10;
+/// Minimum running time of each store in turn, in nanoseconds; at least two slices.
+const IN_TURN: u64 = 800_000_000;
+/// Relative difference to the second half of a slice at which its start is over.
+const SETTLED: f64 = 0.02;
+/// Largest difference of the logarithms of the rates in turn and alone that counts as agreement.
+const AGREES: f64 = 0.03;
+
+/// Requirements of a comparison's work.
+#[derive(Clone, Copy, Debug)]
+pub struct Requirements {
+    /// `true` if the work writes.
+    pub writes: bool,
+    /// Minimum length of a slice, in seconds.
+    pub min_slice_seconds: f64,
+    /// Running time of each store in a block in seconds; for work that writes, that of the fastest store.
+    pub seconds: f64,
+}
+
+/// Runs the pilot. Returns `None` if each store has failed. `seconds` of the result is 0: the caller knows the time of
+/// the loads.
+#[expect(clippy::cast_precision_loss, reason = "seconds")]
+pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Slicing> {
+    let mut pilots: Vec<Pilot> = Vec::new();
+    for (number, store) in stores.iter_mut().enumerate() {
+        let slice = Slice { nanoseconds: ALONE, operations: None, is_warm_up: false };
+        pilots.extend(store.run(slice).map(|report| Pilot::new(number, &report)));
+    }
+    let longest = pilots.iter().map(|pilot| pilot.longest).max()?;
+    let stall = if needs.writes { MULTIPLE * longest } else { 0 };
+    let mut length = stall.max(MIN_SLICE).max(nanoseconds(needs.min_slice_seconds));
+    let max_doubled = length.max(MAX_DOUBLED);
+    loop {
+        pilots.iter_mut().for_each(|pilot| pilot.profile.clear());
+        for _ in 0..IN_TURN.div_ceil(length).max(2) {
+            let slice = Slice { nanoseconds: length, operations: None, is_warm_up: false };
+            pilots.retain_mut(|pilot| {
+                let report = stores.get_mut(pilot.store).and_then(|store| store.run(slice));
+                report.map(|report| pilot.add(&report)).is_some()
+            });
+        }
+        let discarded = pilots.iter().map(|pilot| settle(&pilot.profile)).max()?;
+        let agree = pilots.iter().all(|pilot| (pilot.in_turn(discarded) / pilot.alone).ln().abs() <= AGREES);
+        let wanted = MULTIPLE * BIN * discarded as u64;
+        if wanted > length && length < max_doubled {
+            length = wanted.min(max_doubled);
+        } else if !agree && length < max_doubled {
+            length = (2 * length).min(max_doubled);
+        } else {
+            let fastest = pilots.iter().map(|pilot| pilot.alone).fold(0.0, f64::max);
+            return Some(Slicing {
+                slice_seconds: length as f64 / 1e9,
+                discarded_seconds: (BIN * discarded as u64) as f64 / 1e9,
+                work: match needs.writes {
+                    true => Work::Operations(rounded(fastest * needs.seconds)),
+                    false => Work::Seconds(needs.seconds),
+                },
+                pilot: pilots.iter().map(|pilot| pilot.rate(discarded)).collect(),
+                is_like_alone: agree,
+                seconds: 0.0,
+            });
+        }
+    }
+}
+
+/// Measurements of one store.
+struct Pilot {
+    store: usize,
+    /// Operations per second alone.
+    alone: f64,
+    /// Longest operation, in nanoseconds.
+    longest: u64,
+    /// Sum of the bins of all slices in turn.
+    profile: Vec<u64>,
+    /// Number of slices in `profile`.
+    slices: u32,
+}
+
+impl Pilot {
+    /// Creates the pilot of a store from its slice alone, whose first quarter does not count.
+    fn new(store: usize, report: &SliceReport) -> Self {
+        let profile = whole_bins(report);
+        let alone = rate(profile.get(profile.len() / 4..).unwrap_or_default(), 1);
+        Self { store, alone, longest: report.longest, profile: Vec::new(), slices: 0 }
+    }
+
+    /// Adds a slice in turn.
+    fn add(&mut self, report: &SliceReport) {
+        let bins = whole_bins(report);
+        if self.profile.is_empty() {
+            (self.profile, self.slices) = (bins.to_vec(), 1);
+            return;
+        }
+        self.profile.truncate(bins.len());
+        self.profile.iter_mut().zip(bins).for_each(|(sum, bin)| *sum += bin);
+        self.slices += 1;
+        self.longest = self.longest.max(report.longest);
+    }
+
+    /// Returns the rate in turn, in operations per second, without the first `discarded` bins of each slice.
+    fn in_turn(&self, discarded: usize) -> f64 {
+        rate(self.profile.get(discarded..).unwrap_or_default(), self.slices)
+    }
+
+    fn rate(&self, discarded: usize) -> PilotRate {
+        PilotRate { store: self.store, alone: self.alone, in_turn: self.in_turn(discarded) }
+    }
+}
+
+/// Returns the bins of a slice that lie wholly in it.
+fn whole_bins(report: &SliceReport) -> &[u64] {
+    let whole = usize::try_from(report.nanoseconds / BIN).unwrap_or(usize::MAX);
+    report.bins.get(..whole).unwrap_or(&report.bins)
+}
+
+/// Returns the operations per second of bins that are sums over `slices` slices.
+#[expect(clippy::cast_precision_loss, reason = "a rate")]
+fn rate(bins: &[u64], slices: u32) -> f64 {
+    let seconds = (bins.len() as u64 * BIN) as f64 / 1e9 * f64::from(slices);
+    bins.iter().sum::<u64>() as f64 / seconds
+}
+
+/// Returns the number of bins at the start of a slice that do not count: without them, the mean of the first half is
+/// within 2% of that of the second. At least one, in which threads are woken, and at most half of the slice.
+fn settle(bins: &[u64]) -> usize {
+    let half = bins.len() / 2;
+    let (Some(first), Some(second)) = (bins.get(..half), bins.get(half..)) else { return 1 };
+    let expected = rate(second, 1);
+    let is_settled = |start: &usize| {
+        let rest = first.get(*start..).unwrap_or_default();
+        (rate(rest, 1) / expected - 1.0).abs() <= SETTLED
+    };
+    (1..half).find(is_settled).unwrap_or(half).max(1)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a positive number of operations"
+)]
+fn rounded(operations: f64) -> u64 {
+    operations.max(1.0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::block::tests::FakeStore, *};
+
+    const READS: Requirements = Requirements { writes: false, min_slice_seconds: 0.0, seconds: 2.0 };
+
+    #[test]
+    fn slices_are_ten_times_as_long_as_the_start_of_the_slowest_cache() {
+        for (cold, discarded, slice) in [(0, 0.001, 0.1), (2, 0.002, 0.1), (30, 0.03, 0.3)] {
+            let mut stores = [FakeStore::new(0, 1000, 0), FakeStore::new(1, 1000, cold)];
+            let slicing = run_pilot(&mut stores, READS).unwrap();
+            assert!((slicing.discarded_seconds - discarded).abs() < 0.0015, "{cold}: {slicing:?}");
+            assert!((slicing.slice_seconds - slice).abs() < 0.011, "{cold}: {slicing:?}");
+            assert!(slicing.is_like_alone, "{cold}: {slicing:?}");
+            assert_eq!(slicing.work, Work::Seconds(2.0));
+        }
+    }
+
+    /// Store that is always slower in turn than alone.
+    struct Loser(FakeStore);
+
+    impl Sliced for Loser {
+        fn run(&mut self, slice: Slice) -> Option<SliceReport> {
+            self.0.rate = if slice.nanoseconds == ALONE { 1000 } else { 900 };
+            self.0.run(slice)
+        }
+    }
+
+    #[test]
+    fn slices_grow_to_a_limit_if_the_rates_do_not_agree() {
+        let slicing = run_pilot(&mut [Loser(FakeStore::new(0, 1, 0))], READS).unwrap();
+        assert!(!slicing.is_like_alone);
+        assert_eq!(slicing.slice_seconds, 1.6);
+        let rate = &slicing.pilot[0];
+        assert!((rate.alone - 1e6).abs() < 1.0 && (rate.in_turn - 9e5).abs() < 1.0, "{rate:?}");
+    }
+
+    #[test]
+    fn writers_have_equal_work_for_the_fastest_and_slices_beyond_their_stalls() {
+        let needs = Requirements { writes: true, min_slice_seconds: 3.0, seconds: 3.0 };
+        let slicing = run_pilot(&mut [FakeStore::new(0, 1000, 0), FakeStore::new(1, 100, 0)], needs).unwrap();
+        assert_eq!((slicing.work, slicing.slice_seconds), (Work::Operations(3_000_000), 3.0));
+
+        /// Store with one operation of 50 ms.
+        struct Stalls(FakeStore);
+        impl Sliced for Stalls {
+            fn run(&mut self, slice: Slice) -> Option<SliceReport> {
+                Some(SliceReport { longest: 50_000_000, ..self.0.run(slice)? })
+            }
+        }
+        let needs = Requirements { min_slice_seconds: 0.0, ..needs };
+        let slicing = run_pilot(&mut [Stalls(FakeStore::new(0, 1000, 0))], needs).unwrap();
+        assert_eq!(slicing.slice_seconds, 0.5);
+    }
+
+    #[test]
+    fn a_pilot_without_a_store_has_no_result() {
+        let mut store = FakeStore::new(0, 1000, 0);
+        store.fails_after = 0;
+        assert_eq!(run_pilot(&mut [store], READS), None);
+    }
+}
