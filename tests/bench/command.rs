@@ -21,7 +21,10 @@ pub fn command(dir: &Path, arguments: &[&str]) -> Command {
     ]);
     // Once and at once, where a test does not say more.
     for (flag, value) in [("--repetitions", "1"), ("--warm-up", "0")] {
-        if !arguments.iter().any(|given| [flag, "--quick", "--full"].contains(given)) {
+        let is_set = arguments.iter().any(|given| [flag, "--quick", "--full"].contains(given));
+        // A comparison has blocks, not repetitions.
+        let has_blocks = flag == "--repetitions" && arguments.contains(&"--interleave");
+        if !(is_set || has_blocks) {
             command.args([flag, value]);
         }
     }

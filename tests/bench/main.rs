@@ -22,6 +22,8 @@ mod expiring;
 #[cfg(feature = "fault-injection")]
 mod faults;
 mod format;
+#[cfg(target_os = "linux")]
+mod interleave;
 mod may_lose;
 #[cfg(feature = "fault-injection")]
 mod panics;

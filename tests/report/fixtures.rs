@@ -51,6 +51,7 @@ pub fn run(suite: &str, repetitions: u32) -> Run {
         left_out: Vec::new(),
         repetitions,
         samples: Vec::new(),
+        comparisons: Vec::new(),
         finished: true,
     }
 }

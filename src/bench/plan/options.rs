@@ -2,13 +2,16 @@
 
 pub use crate::engine::Durability;
 use crate::{
-    bench::result::{Commits, Loses, Operation, Order, Size, Target},
+    bench::result::{Commits, Loses, Operation, Order, Size, Target, statistics::margin::Margin},
     engine::Compression,
 };
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
+
+/// Default of `--seconds` with `--interleave`: running time of each store in a block.
+const BLOCK_SECONDS: f64 = 2.0;
 
 /// All options of `kvbench bench`. The suite chooses a value for each option that is absent.
 #[derive(Clone, Debug)]
@@ -45,8 +48,10 @@ pub struct Options {
     pub warmup_is_explicit: bool,
     /// `--rates`, in operations per second; empty for a closed loop.
     pub rates: Vec<f64>,
-    /// `--repetitions`
+    /// `--repetitions`; with `--interleave`, the number of blocks replaces it.
     pub repetitions: u32,
+    /// `--interleave`: stores take turns in one comparison.
+    pub interleave: Option<Interleave>,
     /// `--seed`
     pub seed: u64,
     /// `--value-entropy`
@@ -77,6 +82,15 @@ pub struct Options {
     pub command: Vec<String>,
     /// Returns the arguments that start a server for a target's store in a directory, on a free port.
     pub server_arguments: fn(&Target, &Path, u64) -> Vec<String>,
+}
+
+/// Limits of an interleaved comparison.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interleave {
+    /// `--detect`: difference below which stores are equal.
+    pub margin: Margin,
+    /// `--budget`: maximum time of the comparison of one table, in seconds.
+    pub budget_seconds: f64,
 }
 
 /// Conditions under which a run measures, independent of the workload. A run under the default value waits for
@@ -141,6 +155,7 @@ impl Default for Options {
             warmup_is_explicit: false,
             rates: Vec::new(),
             repetitions: 1,
+            interleave: None,
             seed: 42,
             value_entropy: 1.0,
             data: None,
@@ -181,7 +196,8 @@ impl Options {
     /// the run ends by operations.
     pub fn wanted_seconds(&self) -> Option<f64> {
         let preset = self.conduct.preset.filter(|_| self.operations.is_none());
-        self.seconds.or_else(|| preset.map(|preset| preset.seconds))
+        let in_block = self.interleave.map(|_| BLOCK_SECONDS);
+        self.seconds.or_else(|| preset.map(|preset| preset.seconds)).or(in_block)
     }
 
     /// Returns a copy of the options with the preset's number of keys, if `--keys` is absent.
@@ -401,6 +417,10 @@ pub enum PlanError {
     ColdWarmUp,
     #[error("--memory-limit cannot be set for a server that is already running; leave out --target")]
     ForeignMemory,
+    #[error("--interleave compares stores; name at least two with --stores")]
+    OneStore,
+    #[error("--interleave: {0}; leave it out, or leave out --interleave")]
+    NotInterleaved(&'static str),
     #[error("nothing to measure with these --stores: {0}")]
     Nothing(String),
 }

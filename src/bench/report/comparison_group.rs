@@ -35,7 +35,11 @@ impl<'r, 'a> ComparisonGroup<'r, 'a> {
         let measured: Vec<_> =
             scores.iter().zip(&self.entries).filter(|(scores, _)| !scores.is_empty()).collect();
         let scores: Vec<_> = measured.iter().map(|(scores, _)| (*scores).clone()).collect();
-        let pairwise = Pairwise::of(&scores, &Looks::once(), Margin::default());
+        let (looks, margin) = match self.entries.first() {
+            Some(entry) => entry.run.looks(&entry.cell.id),
+            None => (Looks::once(), Margin::default()),
+        };
+        let pairwise = Pairwise::of(&scores, &looks, margin);
         let winner = pairwise.rank_groups(pairwise.order()).winner()?;
         measured.get(winner).map(|(_, entry)| **entry)
     }

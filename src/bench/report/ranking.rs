@@ -41,6 +41,8 @@ pub struct Ranking<'r, 'a> {
     pub left_out: Vec<(String, String)>,
     /// Indices of `places` by their comparison with the first.
     groups: RankGroups,
+    /// Difference below which stores are equal.
+    margin: Margin,
     reads_only: bool,
     /// `true` if each store has the policy that `--may-lose` allows.
     pub by_policy: bool,
@@ -103,6 +105,7 @@ impl<'r, 'a> Ranking<'r, 'a> {
             places: Vec::new(),
             left_out: Vec::new(),
             groups: RankGroups::default(),
+            margin: Margin::default(),
             reads_only,
             by_policy: first.cell.target.may_lose.is_some(),
         };
@@ -139,7 +142,12 @@ impl<'r, 'a> Ranking<'r, 'a> {
     /// Compares all pairs of stores.
     fn compare(&mut self) {
         let scores: Vec<_> = self.places.iter().map(|place| place.entry.scores(self.measure)).collect();
-        let pairwise = Pairwise::of(&scores, &Looks::once(), Margin::default());
+        let (looks, margin) = match self.places.first() {
+            Some(place) => place.entry.run.looks(&place.entry.cell.id),
+            None => (Looks::once(), Margin::default()),
+        };
+        self.margin = margin;
+        let pairwise = Pairwise::of(&scores, &looks, margin);
         let order: Vec<usize> = (0..self.places.len()).collect();
         self.groups = pairwise.rank_groups(&order);
         for (number, place) in self.places.iter_mut().enumerate().skip(1) {
@@ -183,7 +191,7 @@ impl<'r, 'a> Ranking<'r, 'a> {
             );
         }
         if best.len() > 1 {
-            let margin = Margin::default();
+            let margin = self.margin;
             return format!("{} {}{among}, equal within {margin}", listed(&best), self.superlative(false));
         }
         let second = slower.first().and_then(|store| self.places.get(*store));

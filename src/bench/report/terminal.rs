@@ -8,7 +8,9 @@ use super::{
 };
 use crate::{
     bench::result::{
-        Cell, CellKind, Figure, Loses, Measurement, Run, grid, loss_class,
+        Cell, CellKind, Figure, Loses, Measurement, Run,
+        comparison::End,
+        grid, loss_class,
         metric::{P99, Unit},
         number_format::{self, distinct},
         spread::Spread,
@@ -21,6 +23,9 @@ use std::fmt::Write;
 /// Returns all tables of a run as text, each with its verdict, followed by the harness overhead.
 pub fn text(run: &Run) -> String {
     let mut text = String::new();
+    if !run.comparisons.is_empty() {
+        first_verdicts(&mut text, run);
+    }
     let names = run.cells.iter().filter(|cell| !cell.reference).map(|cell| cell.table.as_str());
     for name in distinct(names) {
         let cells: Vec<_> = run.cells.iter().filter(|cell| !cell.reference && cell.table == name).collect();
@@ -58,7 +63,31 @@ fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell]) {
     let expired = expired::lines(run, cells);
     paragraph(text, "expired: ", expired.iter().map(String::as_str).collect());
     let verdicts = verdicts(&rankings);
-    paragraph(text, "verdict: ", verdicts.iter().map(String::as_str).collect());
+    // Those of a comparison stand above all tables.
+    if run.comparisons.is_empty() {
+        paragraph(text, "verdict: ", verdicts.iter().map(String::as_str).collect());
+    }
+}
+
+/// Appends the verdict of each interleaved comparison, with the number of its blocks.
+fn first_verdicts(text: &mut String, run: &Run) {
+    for comparison in &run.comparisons {
+        let cells = run.cells.iter().filter(|cell| comparison.cells.contains(&cell.id));
+        let entries: Vec<_> = cells.map(|cell| Entry::new(run, cell, 0, (0, 0))).collect();
+        for verdict in verdicts(&rankings(&entries)) {
+            let _ = writeln!(text, "{}: {verdict}", comparison.id);
+        }
+        let end = match comparison.end {
+            Some(End::Decided) => "each pair has a verdict",
+            Some(End::Planned) => "the last planned look is over",
+            Some(End::Budget) => "--budget allows no more",
+            Some(End::Failed) => "fewer than two stores could be measured",
+            None => "not complete",
+        };
+        let seconds = comparison.seconds();
+        let _ =
+            writeln!(text, "  {} blocks in {:.1} minutes; {end}", comparison.blocks.len(), seconds / 60.0);
+    }
 }
 
 /// Appends a ranking as a table with a row for each store.
@@ -224,7 +253,11 @@ fn explain_floor<'c>(text: &mut String, run: &Run, mut cells: impl Iterator<Item
 }
 
 fn is_complete(run: &Run, cell: &Cell) -> bool {
-    (0..run.repetitions).all(|repetition| run.has(&cell.id, repetition))
+    let own = run.comparisons.iter().find(|comparison| comparison.cells.contains(&cell.id));
+    let blocks = own.and_then(|comparison| u32::try_from(comparison.blocks.len()).ok());
+    // Cells of an interleaved run that are not compared are measured once.
+    let once = if run.comparisons.is_empty() { run.repetitions } else { 1 };
+    (0..blocks.unwrap_or(once)).all(|repetition| run.has(&cell.id, repetition))
 }
 
 /// Returns the main metric of a cell as text, or "failed" if a repetition failed.

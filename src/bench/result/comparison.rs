@@ -1,8 +1,13 @@
 //! Interleaved comparison of the stores of a table: what was measured in its blocks, and the verdicts.
 
 use super::{
-    Disturbance,
-    statistics::{looks::Looks, margin::Margin, pairwise::Pairwise, verdict::Verdict},
+    disturbance::Disturbance,
+    statistics::{
+        looks::Looks,
+        margin::Margin,
+        pairwise::{Pair, Pairwise},
+        verdict::Verdict,
+    },
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -203,7 +208,7 @@ impl Comparison {
     pub fn evaluate(&mut self, stores: &[usize], looks: &Looks) -> bool {
         let pairwise = Pairwise::of(&self.rates(stores), looks, self.margin);
         let id = |place: usize| stores.get(place).and_then(|store| self.cells.get(*store)).cloned();
-        let verdict = |pair: &crate::bench::result::statistics::pairwise::Pair| {
+        let verdict = |pair: &Pair| {
             Some(PairVerdict {
                 first: id(pair.first)?,
                 second: id(pair.second)?,

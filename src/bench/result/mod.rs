@@ -7,6 +7,7 @@
 
 mod cell;
 pub mod comparison;
+mod disturbance;
 pub mod grid;
 pub mod histogram;
 pub mod loss_class;
@@ -22,14 +23,17 @@ pub mod work;
 pub use cell::{
     Access, Cell, CellKind, Commits, Figure, Loses, OPERATIONS, Operation, Order, Size, Target, Workload,
 };
+use comparison::Comparison;
+pub use disturbance::Disturbance;
 pub use measurement::{FileSize, Latency, Measurement};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use statistics::{looks::Looks, margin::Margin};
 use std::collections::BTreeMap;
 
 /// Version of the format. Files with a higher version are not read. Since 2 an outcome can be `unsupported`,
-/// and a step `compact`; since 3 a step can be `retain`, `pop` or `source-get`.
-pub const SCHEMA_VERSION: u32 = 3;
+/// and a step `compact`; since 3 a step can be `retain`, `pop` or `source-get`; since 4 a run can have comparisons.
+pub const SCHEMA_VERSION: u32 = 4;
 
 /// One run of `kvbench bench`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -58,6 +62,10 @@ pub struct Run {
     pub repetitions: u32,
     /// What has been measured so far, in the order it was.
     pub samples: Vec<Sample>,
+    /// Interleaved comparisons of its tables (`--interleave`). A sample's repetition is then a block, and its throughput
+    /// that of the operations that count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<Comparison>,
     /// Set when every cell has all its samples.
     pub finished: bool,
 }
@@ -146,23 +154,6 @@ pub struct Sample {
     pub disturbance: Option<Disturbance>,
 }
 
-/// What others took of all processors in the course of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Disturbance {
-    /// Part that other programs of this machine took.
-    pub foreign: f64,
-    /// Part that other machines took from this one, a virtual one.
-    pub stolen: f64,
-}
-
-impl Disturbance {
-    /// Returns the share of CPU time that other processes and other virtual machines took together, from 0 to
-    /// 1.
-    pub fn part(&self) -> f64 {
-        self.foreign + self.stolen
-    }
-}
-
 /// What came of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -221,9 +212,18 @@ impl Run {
         own.any(|sample| sample.outcome.failure().is_some())
     }
 
-    /// Returns `true` if others took more of the CPUs during the measurement than the run allows.
+    /// Returns the plan of evaluations and the margin by which the cell with the id `cell` is compared: those of its
+    /// interleaved comparison, or one evaluation with the default margin.
+    pub fn looks(&self, cell: &str) -> (Looks, Margin) {
+        let own = self.comparisons.iter().find(|comparison| comparison.cells.iter().any(|id| id == cell));
+        let planned = own.and_then(|comparison| Some((comparison.looks.clone()?, comparison.margin)));
+        planned.unwrap_or_else(|| (Looks::once(), Margin::default()))
+    }
+
+    /// Returns `true` if others took more of the CPUs during the measurement than the run allows. All blocks of an
+    /// interleaved comparison count: what disturbs a block disturbs all its stores.
     pub fn is_disturbed(&self, sample: &Sample) -> bool {
-        let limit = self.environment.foreign_limit;
+        let limit = self.environment.foreign_limit.filter(|_| self.comparisons.is_empty());
         limit.zip(sample.disturbance).is_some_and(|(limit, found)| found.part() > limit)
     }
 

@@ -97,6 +97,10 @@ fn contradiction(run: &Run) -> Option<String> {
     if let Some(cell) = run.cells.iter().find(|cell| !ids.insert(cell.id.as_str())) {
         return Some(format!("two cells are called {:?}", cell.id));
     }
+    let compared = run.comparisons.iter().flat_map(|comparison| &comparison.cells);
+    if let Some(cell) = compared.into_iter().find(|cell| !ids.contains(cell.as_str())) {
+        return Some(format!("a comparison is of the cell {cell:?}, which is not in the run"));
+    }
     let stray = run.samples.iter().find(|sample| !ids.contains(sample.cell.as_str()))?;
     Some(format!("a sample is of the cell {:?}, which is not in the run", stray.cell))
 }

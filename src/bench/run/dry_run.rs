@@ -1,6 +1,6 @@
 //! `--dry-run`: the cells that a run would measure, the estimated time, and the disk space needed.
 
-use super::{Error, check, free_space, jobs, verification, verified_at_most};
+use super::{Error, attempts::verified_at_most, check, free_space, jobs, verification};
 use crate::{
     bench::{
         plan::options::Options,
@@ -34,19 +34,25 @@ pub fn text(options: &Options) -> Result<String, Error> {
     let plan = check(options)?;
     let jobs = jobs(&plan.cells);
     let most = verified_at_most(&options.conduct);
-    let seconds = f64::from(options.repetitions) * jobs.iter().map(|cells| seconds(cells, most)).sum::<f64>();
+    let once = jobs.iter().map(|cells| seconds(cells, most)).sum::<f64>();
+    let compared = plan.cells.iter().filter(|cell| !cell.reference).map(|cell| cell.table.as_str());
+    let tables = number_format::distinct(compared).len() as f64;
+    let repetitions = f64::from(options.repetitions);
+    let (repeated, limit, seconds) = match options.interleave {
+        Some(limits) => ("compared in blocks".into(), "at most", tables * limits.budget_seconds),
+        None => (format!("{repetitions} repetitions"), "about", repetitions * once),
+    };
     let place = &options.directory;
     let free = free_space::of(place).map_or(String::new(), |free| {
         format!(", where {} are free", number_format::short(Unit::Bytes, free))
     });
     // The lines that matter come first: the list of cells may be long.
     let mut text = format!(
-        "{} cells in {} processes, {} repetitions\ntime: about {}\ndisk: up to {} in {}{free}\nresult: {}\n",
+        "{} cells in {} processes, {repeated}\ntime: {limit} {}\ndisk: up to {} in {}{free}\nresult: {}\n",
         plan.cells.len(),
         jobs.len(),
-        options.repetitions,
         duration(seconds),
-        number_format::short(Unit::Bytes, free_space::needed(&plan.cells)),
+        number_format::short(Unit::Bytes, free_space::needed_by(options, &plan.cells)),
         place.display(),
         options.output.display(),
     );

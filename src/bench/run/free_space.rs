@@ -23,7 +23,7 @@ pub(super) fn check(options: &Options, cells: &[Cell]) -> Result<(), String> {
     if options.ignores_space {
         return Ok(());
     }
-    let needed = needed(cells);
+    let needed = needed_by(options, cells);
     let short = |bytes| number_format::short(Unit::Bytes, bytes);
     if let Some(free) = of(&options.directory).filter(|free| needed > *free) {
         return Err(format!(
@@ -53,9 +53,22 @@ pub(super) fn check(options: &Options, cells: &[Cell]) -> Result<(), String> {
 }
 
 /// Returns an estimate of the bytes that the largest store of the cells needs on disk.
-pub(super) fn needed(cells: &[Cell]) -> f64 {
+fn needed(cells: &[Cell]) -> f64 {
     let on_disk = cells.iter().filter(|cell| cell.target.persistent && cell.target.address.is_none());
     REWRITTEN * on_disk.map(|cell| cell.workload.most_bytes()).fold(0.0, f64::max)
+}
+
+/// Returns an estimate of the bytes that a run needs on disk: those of its largest store, or with `--interleave` those
+/// of all stores of its largest table, which are loaded at once.
+pub(super) fn needed_by(options: &Options, cells: &[Cell]) -> f64 {
+    if options.interleave.is_none() {
+        return needed(cells);
+    }
+    let table = |table: &str| {
+        let own = cells.iter().filter(|cell| cell.table == table);
+        own.map(|cell| needed(std::slice::from_ref(cell))).sum()
+    };
+    cells.iter().map(|cell| table(&cell.table)).fold(0.0, f64::max)
 }
 
 /// Returns `true` if nothing can be written to the disk of `directory`.

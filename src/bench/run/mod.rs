@@ -3,12 +3,14 @@
 
 pub mod affinity;
 pub mod allocations;
+mod attempts;
 pub mod calibrated;
 pub mod child_process;
 pub mod cold;
 pub mod disk;
 pub mod dry_run;
 pub mod environment;
+mod error;
 mod failures;
 mod free_space;
 pub mod in_process;
@@ -25,83 +27,27 @@ mod panics;
 pub mod phase;
 pub mod process;
 pub mod recorder;
+mod result_writer;
 pub mod verification;
+
+pub use error::Error;
 
 use crate::bench::{
     plan::{
-        options::{Options, RunConditions},
+        options::Options,
         suites::{self, Plan},
     },
-    result::{
-        Cell, Disturbance, Outcome, Run, SCHEMA_VERSION, Sample, Target, metric::Unit, number_format,
-        validity, work,
-    },
+    result::{Cell, Outcome, Run, SCHEMA_VERSION, metric::Unit, number_format, validity, work},
 };
+use attempts::{job, undisturbed};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use job::{Job, Report};
+use job::Report;
 use memory::MemoryGroup;
-use nix::sys::signal::Signal;
+use result_writer::{record, save, stopped, without_output};
 use std::{
     fs::{self, File},
-    io::{self, BufReader, IsTerminal, Write},
-    path::{Path, PathBuf},
+    io::{self, BufReader, IsTerminal},
 };
-
-/// Reasons why a run ended without valid results.
-#[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
-pub enum Error {
-    #[error(transparent)]
-    Plan(#[from] crate::bench::plan::options::PlanError),
-    #[error("{}: {source}", .path.display())]
-    File { path: PathBuf, source: io::Error },
-    #[error(
-        "--output {}: there is a result already; continue it with --resume, replace it with --force, or choose another \
-        name",
-        .0.display()
-    )]
-    Exists(PathBuf),
-    #[error("--resume {}: it is the result of another {what}; start a new run with another --output", .path.display())]
-    Differs { path: PathBuf, what: &'static str },
-    #[error(
-        "{program} is not in PATH, and --stores {store} needs it; install it, or name the other stores with \
-        --stores"
-    )]
-    NoProgram { program: String, store: String },
-    #[error("--output {}: cannot create the directory: {source}", .path.display())]
-    OutputDirectory { path: PathBuf, source: io::Error },
-    /// The text names the flag.
-    #[error("{0}")]
-    Conduct(String),
-    /// The stores may need more than the free space of `--dir`, or than `--map-size`. The text names the flag.
-    #[error("{0}")]
-    NoSpace(String),
-    #[error("--target {address}: {reason}")]
-    Target { address: String, reason: String },
-    #[error("stopped by {signal}: {done} of {all} measurements are saved in {}; to continue: {command}", .path.display())]
-    Stopped { signal: Signal, done: usize, all: usize, path: PathBuf, command: String },
-    #[error("{unsound} of {all} measurements failed; their figures are not shown")]
-    Unsound { unsound: usize, all: usize },
-    #[error("{}", .0.join("\n"))]
-    UnequalWork(Vec<String>),
-}
-
-impl Error {
-    /// Returns the exit code of the program: 2 if the command line cannot be measured as it is, so that nothing was
-    /// measured, 128 plus the number of the signal that stopped the run, otherwise 1.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Plan(_) | Self::Exists(_) | Self::Differs { .. } | Self::NoProgram { .. } => 2,
-            Self::Conduct(_) | Self::NoSpace(_) | Self::Target { .. } => 2,
-            Self::Stopped { signal, .. } => 128 + *signal as u8,
-            _ => 1,
-        }
-    }
-
-    fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::File { path: path.into(), source }
-    }
-}
 
 /// Measures the cells that the options ask for, and returns the results, which are also written to
 /// `--output`.
@@ -133,7 +79,10 @@ pub fn run(options: &Options) -> Result<Run, Error> {
     }
     interrupt::catch();
     save(&run, &options.output)?;
-    let outcome = measure(options, &mut run);
+    let outcome = match options.interleave {
+        Some(interleave) => interleave::measure(options, interleave, &mut run),
+        None => measure(options, &mut run),
+    };
     // Succeeds only if the directory is empty.
     let _ = fs::remove_dir(&options.directory);
     if let Some(target) = options.target.as_ref().filter(|_| interrupt::received().is_some())
@@ -196,6 +145,11 @@ fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
     }
     check_target(options)?;
     free_space::check(options, &plan.cells).map_err(Error::NoSpace)?;
+    let compared = |interleave| interleave::comparisons(&plan.cells, interleave);
+    let comparisons = options.interleave.map(compared).unwrap_or_default();
+    if !options.ignores_space {
+        interleave::check_memory(&comparisons, &plan.cells).map_err(Error::NoSpace)?;
+    }
     let parent = options.output.parent().filter(|parent| !parent.as_os_str().is_empty());
     if let Some(parent) = parent {
         fs::create_dir_all(parent)
@@ -215,6 +169,7 @@ fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
         left_out: plan.left_out,
         repetitions: options.repetitions,
         samples: Vec::new(),
+        comparisons,
         finished: false,
     })
 }
@@ -236,7 +191,8 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
     if without_output(&run.command) != without_output(&options.command) {
         return differs("command line");
     }
-    if run.cells != plan.cells || run.repetitions != options.repetitions {
+    let is_repeated = run.comparisons.is_empty();
+    if run.cells != plan.cells || is_repeated && run.repetitions != options.repetitions {
         return differs("plan");
     }
     run.finished &= is_complete(&run);
@@ -258,37 +214,11 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
     Ok(run)
 }
 
-/// Returns a command line without the flag that names the result file, and its value.
-fn without_output(command: &[String]) -> Vec<&str> {
-    let mut words = command.iter().map(String::as_str);
-    let mut kept = Vec::new();
-    while let Some(word) = words.next() {
-        match word {
-            "--output" => drop(words.next()),
-            word if word.starts_with("--output=") || word == "--force" => {}
-            word => kept.push(word),
-        }
-    }
-    kept
-}
-
-/// Returns the error of a run that a signal has stopped.
-fn stopped(options: &Options, run: &Run, signal: Signal) -> Error {
-    let words = without_output(&options.command).into_iter().map(Into::into);
-    let output = options.output.display().to_string();
-    let words = words.chain(["--output".into(), output, "--resume".into()]);
-    let words: Vec<_> = std::iter::once("kvbench".to_owned()).chain(words).collect();
-    Error::Stopped {
-        signal,
-        done: run.samples.len(),
-        all: run.cells.len() * run.repetitions as usize,
-        path: options.output.clone(),
-        command: number_format::shell_command(&words),
-    }
-}
-
 /// Returns `true` if nothing is left to measure.
 fn is_complete(run: &Run) -> bool {
+    if !run.comparisons.is_empty() {
+        return run.comparisons.iter().all(|comparison| comparison.end.is_some());
+    }
     (0..run.repetitions).all(|repetition| run.cells.iter().all(|cell| run.has(&cell.id, repetition)))
 }
 
@@ -339,68 +269,6 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
     Ok(())
 }
 
-fn record(run: &mut Run, reports: Vec<Report>, repetition: u32, disturbance: Option<Disturbance>) {
-    let samples = reports.into_iter().map(|report| Sample {
-        cell: report.cell,
-        repetition,
-        outcome: report.outcome,
-        disturbance,
-    });
-    run.samples.extend(samples);
-}
-
-/// Measures a job, and repeats it if other processes use too much of the CPUs; returns the reports with the
-/// least interference. With an external server, interference is not measured: the server itself would count
-/// as another process. `attempts` is the maximum number of measurements, and is set to that of the next job: a
-/// machine that was busy in every attempt is not waited for again, until it was calm once.
-fn undisturbed(
-    options: &Options,
-    job: &Job,
-    group: Option<&MemoryGroup>,
-    bar: &ProgressBar,
-    attempts: &mut usize,
-) -> (Vec<Report>, Option<Disturbance>) {
-    let RunConditions { quiet_wait, foreign_limit, cpus, .. } = &options.conduct;
-    let limit = foreign_limit.unwrap_or(f64::INFINITY);
-    let mut attempt = 0;
-    let most = *attempts;
-    let measured = interference::least_disturbed(limit, most, || {
-        interference::wait_for_disk(&options.directory, *quiet_wait);
-        let watch = options.target.is_none().then(interference::CpuWatch::start);
-        let reports = job.run(cpus, group);
-        let disturbance = watch.and_then(|watch| watch.end());
-        let failed = reports.iter().any(|report| matches!(report.outcome, Outcome::Failed(_)));
-        let part = disturbance.as_ref().map_or(0.0, Disturbance::part);
-        // A failed job would fail again, so it is not repeated.
-        let part = if failed || interrupt::received().is_some() { 0.0 } else { part };
-        attempt += 1;
-        if part > limit {
-            tell_disturbance(job, part, limit, attempt < most, bar);
-        }
-        ((reports, disturbance), part)
-    });
-    let (reports, disturbance) = measured.unwrap_or_default();
-    let is_busy = disturbance.as_ref().is_some_and(|found| found.part() > limit);
-    *attempts = if is_busy { 1 } else { interference::ATTEMPTS };
-    (reports, disturbance)
-}
-
-/// Prints a line about a measurement that other processes have disturbed.
-fn tell_disturbance(job: &Job, part: f64, limit: f64, is_repeated: bool, bar: &ProgressBar) {
-    let cell = job.cells.first().map_or("", |cell| cell.id.as_str());
-    let what = match is_repeated {
-        true => "it is measured again",
-        false => "the least disturbed attempt is kept",
-    };
-    bar.suspend(|| {
-        eprintln!(
-            "kvbench: {cell}: other programs used {:.0}% of the CPUs, --foreign allows {:.0}%; {what}",
-            part * 100.0,
-            limit * 100.0
-        );
-    });
-}
-
 /// Prints a line about a report, for logs, which show no progress bar.
 fn print_report(report: &Report, bar: &ProgressBar, repetition: u32) {
     let words = match &report.outcome {
@@ -422,52 +290,6 @@ fn print_report(report: &Report, bar: &ProgressBar, repetition: u32) {
 pub fn jobs(cells: &[Cell]) -> Vec<Vec<Cell>> {
     let together = |first: &Cell, next: &Cell| first.group.is_some() && first.group == next.group;
     cells.chunk_by(together).map(<[Cell]>::to_vec).collect()
-}
-
-fn job(options: &Options, cells: &[Cell], repetition: u32) -> Job {
-    let directory = job::directory(&options.directory);
-    let foreign = options.target.as_ref();
-    let arguments =
-        |target: &Target| (options.server_arguments)(target, &directory.join("store"), options.map_bytes);
-    let target = cells.first().map(|cell| &cell.target);
-    let mut cells = cells.to_vec();
-    for cell in &mut cells {
-        cell.workload.seed = order::seed_of(cell.workload.seed, repetition);
-    }
-    Job {
-        cells,
-        map_size: options.map_bytes,
-        server_arguments: target.map(arguments).unwrap_or_default(),
-        load_arguments: target.map(|target| arguments(&job::unsynced(target))).unwrap_or_default(),
-        cold: options.conduct.cold,
-        in_slices: false,
-        verified: verified_at_most(&options.conduct),
-        server_cpus: options.conduct.cpus.server.clone(),
-        flush_target: foreign.is_some_and(|foreign| foreign.flush),
-        target_pid: foreign.and_then(|foreign| foreign.pid),
-        directory,
-    }
-}
-
-/// Returns the maximum number of values that are compared at the end.
-fn verified_at_most(conduct: &RunConditions) -> u64 {
-    match conduct.cold || conduct.memory_limit.is_some() {
-        true => verification::MAX_FROM_DISK,
-        false => verification::MAX_COMPARED,
-    }
-}
-
-/// Replaces the result file atomically, so that a kill leaves the old file or the new one.
-fn save(run: &Run, path: &Path) -> Result<(), Error> {
-    let temporary = path.with_extension("json.new");
-    let write = || {
-        let mut file = File::create(&temporary)?;
-        serde_json::to_writer_pretty(io::BufWriter::new(&file), run)?;
-        writeln!(file)?;
-        file.sync_data()?;
-        fs::rename(&temporary, path)
-    };
-    write().map_err(Error::file(path))
 }
 
 fn bar(length: u64) -> ProgressBar {

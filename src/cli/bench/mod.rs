@@ -7,8 +7,10 @@ mod value_parsers;
 use super::units::{count, positive_seconds, rate, seconds, size as bytes};
 use crate::{
     bench::{
-        plan::options::{CustomWorkload, Durability, ExternalServer, Options, RunConditions, Suite},
-        result::{Commits, Loses, Order, Size, Target},
+        plan::options::{
+            CustomWorkload, Durability, ExternalServer, Interleave, Options, RunConditions, Suite,
+        },
+        result::{Commits, Loses, Order, Size, Target, statistics::margin::Margin},
     },
     engine::{Compression, Fsync},
 };
@@ -20,7 +22,7 @@ use std::{
     env,
     path::{Path, PathBuf},
 };
-use value_parsers::{Mix, may_lose, mix, order, part, size, ttl};
+use value_parsers::{Mix, detect, may_lose, mix, order, part, size, ttl};
 pub(super) use value_parsers::{percent, percent_to_100};
 
 pub(super) const EXAMPLES: &str = "\
@@ -33,6 +35,7 @@ Examples:
   kvbench bench --suite xdag --data blocks.bin
   kvbench bench --mix get=0.9,update=0.1 --order zipfian --threads 4 --fsync always,no
   kvbench bench --mix get=0.9,update=0.1 --ttl 30s --wire --stores map,rocksdb
+  kvbench bench --interleave --stores lmdb,redb --mix get=1 --keys 100k
   kvbench bench --suite kvbench --target 127.0.0.1:6379 --target-name redis
 To continue a run that was stopped, repeat the command with --resume.";
 
@@ -91,6 +94,8 @@ pub struct Bench {
     value_entropy: f64,
 
     #[command(flatten)]
+    comparison: ComparisonFlags,
+    #[command(flatten)]
     files: Files,
     #[command(flatten)]
     machine: Machine,
@@ -115,6 +120,21 @@ pub struct Bench {
     /// Compression of blocks on disk; stores without it are left out
     #[arg(long, value_enum, default_value = "none", help_heading = "Stores", conflicts_with = "target")]
     compression: Compression,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Comparison")]
+struct ComparisonFlags {
+    /// Compare stores that take turns: while one runs, all others are stopped. Finds much smaller differences than
+    /// repetitions, for a --mix in process. New: check its verdicts before you rely on them
+    #[arg(long, conflicts_with = "repetitions")]
+    interleave: bool,
+    /// Difference below which stores are equal
+    #[arg(long, value_name = "PERCENT", default_value = "3%", value_parser = detect, requires = "interleave", conflicts_with = "repetitions")]
+    detect: Margin,
+    /// Maximum time of the comparison of one table, with its loads
+    #[arg(long, value_name = "SECONDS", default_value = "10m", value_parser = positive_seconds, requires = "interleave", conflicts_with = "repetitions")]
+    budget: f64,
 }
 
 #[derive(Args, Debug)]
@@ -306,6 +326,7 @@ impl Bench {
             warmup_is_explicit: self.warm_up.is_some_and(|seconds| seconds > 0.0),
             rates: self.rate,
             repetitions: self.repetitions.unwrap_or(repetitions),
+            interleave: self.comparison.interleave(),
             seed: self.seed,
             value_entropy: self.value_entropy,
             data: self.files.data,
@@ -325,6 +346,13 @@ impl Bench {
             command: env::args().skip(1).filter(|argument| argument != "--resume").collect(),
             server_arguments,
         })
+    }
+}
+
+impl ComparisonFlags {
+    fn interleave(&self) -> Option<Interleave> {
+        let Self { interleave, detect, budget } = *self;
+        interleave.then_some(Interleave { margin: detect, budget_seconds: budget })
     }
 }
 

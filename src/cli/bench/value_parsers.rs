@@ -4,7 +4,7 @@ use crate::cli::units;
 use crate::{
     bench::{
         plan::options::Cpus,
-        result::{Loses, Operation, Order, Size},
+        result::{Loses, Operation, Order, Size, statistics::margin::Margin},
     },
     engine::LossClass,
 };
@@ -131,6 +131,12 @@ pub(in crate::cli) fn percent_to_100(text: &str) -> Result<f64, String> {
         "100" => Ok(1.0),
         less => percent(less),
     }
+}
+
+/// Parses a margin in percent, with or without the sign: `3%`.
+pub(super) fn detect(text: &str) -> Result<Margin, String> {
+    let margin = percent_to_100(text).ok().and_then(Margin::new);
+    margin.ok_or_else(|| "it must be a percentage above 0 and at most 100, such as 3%".to_owned())
 }
 
 fn wrong_percent() -> String {

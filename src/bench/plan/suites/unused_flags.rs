@@ -5,6 +5,7 @@ use crate::bench::{
     plan::options::{Options, PlanError},
     result::{Access, Cell},
 };
+use std::collections::BTreeSet;
 
 /// Returns an error if another value of a given flag would lead to the same plan, or if the run conditions
 /// cannot be met.
@@ -54,6 +55,7 @@ fn check_conditions(options: &Options, cells: &[Cell]) -> Result<(), PlanError> 
     let conduct = &options.conduct;
     let any = |access| cells.iter().any(|cell| cell.target.access == access);
     let is_foreign = options.target.is_some();
+    check_interleaved(options, cells)?;
     let refusals = [
         (conduct.cpus.server.is_some() && any(Access::InProcess), PlanError::NoServer),
         (conduct.cpus.server.is_some() && is_foreign, PlanError::ForeignServer),
@@ -69,6 +71,32 @@ fn check_conditions(options: &Options, cells: &[Cell]) -> Result<(), PlanError> 
         (conduct.memory_limit.is_some() && is_foreign, PlanError::ForeignMemory),
     ];
     refusals.into_iter().find(|(refused, _)| *refused).map_or(Ok(()), |(_, error)| Err(error))
+}
+
+/// Returns an error if the cells cannot be compared with `--interleave`.
+fn check_interleaved(options: &Options, cells: &[Cell]) -> Result<(), PlanError> {
+    if options.interleave.is_none() {
+        return Ok(());
+    }
+    let fills = cells.iter().any(|cell| !cell.workload.is_steady());
+    let refusals = [
+        (!cfg!(target_os = "linux"), "processes are stopped on Linux only"),
+        (options.suite.is_some(), "it compares a --mix; the workloads of a --suite have no turns yet"),
+        (
+            cells.iter().any(|cell| cell.target.access == Access::Wire),
+            "--wire and --target have no turns yet",
+        ),
+        (!options.rates.is_empty(), "--rate starts operations that a stopped store cannot do"),
+        (options.operations.is_some(), "the pilot finds the number of --operations"),
+        (fills, "this --mix only fills or empties the store"),
+        (options.conduct.cold, "--cold reads would find what an earlier slice has read"),
+        (options.conduct.memory_limit.is_some(), "--memory-limit is for one store at a time"),
+    ];
+    if let Some((_, reason)) = refusals.into_iter().find(|(refused, _)| *refused) {
+        return Err(PlanError::NotInterleaved(reason));
+    }
+    let stores: BTreeSet<_> = measured(cells).map(|cell| &cell.target.store).collect();
+    if stores.len() < 2 { Err(PlanError::OneStore) } else { Ok(()) }
 }
 
 /// Returns the cells that the user asked for: all but those of the harness overhead, or all if there are no

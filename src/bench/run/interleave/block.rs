@@ -86,23 +86,28 @@ pub fn nanoseconds(seconds: f64) -> u64 {
 }
 
 #[cfg(test)]
+#[expect(missing_docs, reason = "tests")]
 pub mod tests {
     use super::*;
     use rand::SeedableRng;
     use std::{cell::RefCell, rc::Rc};
 
-    /// Store that does `rate` operations in a millisecond, and half as many in the first `cold` milliseconds of a
-    /// slice. Writes its number to `turns` at each turn.
+    /// Store that simulates its slices.
     pub struct FakeStore {
+        /// Index of the store.
         pub number: usize,
+        /// Operations in a millisecond.
         pub rate: u64,
+        /// Number of milliseconds at the start of a slice in which it does half as many.
         pub cold: usize,
         /// Number of slices after which it fails.
         pub fails_after: usize,
+        /// Indices of the stores in the order of their turns.
         pub turns: Rc<RefCell<Vec<usize>>>,
     }
 
     impl FakeStore {
+        /// Creates a store that does not fail.
         pub fn new(number: usize, rate: u64, cold: usize) -> Self {
             Self { number, rate, cold, fails_after: usize::MAX, turns: Rc::default() }
         }

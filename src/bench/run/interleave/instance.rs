@@ -50,12 +50,17 @@ impl Instance {
 
     /// Returns the next reply of the process, or `None` if it reports its cells or ends.
     fn reply(&mut self) -> Option<Reply> {
-        let line = self.stdout.next()?.ok()?;
-        let reply = slice::parse(&line);
-        if reply.is_none() {
-            self.reports.extend(slice::parse::<Report>(&line));
+        loop {
+            let line = self.stdout.next()?.ok()?;
+            if let Some(reply) = slice::parse(&line) {
+                return Some(reply);
+            }
+            // An engine may print lines too.
+            if let Some(report) = slice::parse(&line) {
+                self.reports.push(report);
+                return None;
+            }
         }
-        reply
     }
 
     /// Lets the process end: it verifies its data and closes the store. Returns the reports of its cells.

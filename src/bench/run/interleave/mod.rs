@@ -1,7 +1,359 @@
-//! Interleaved comparison: stores take turns, and while one runs all others are stopped.
+//! Interleaved comparison (`--interleave`): stores take turns, and while one runs all others are stopped.
+//!
+//! The stores of a table are compared in blocks. In a block each store is a fresh instance, a process of its own with
+//! its own load, and all have one seed. Blocks are measured until the planned looks of
+//! [`statistics`](crate::bench::result::statistics) end, or the budget is used up.
 
 pub mod block;
 pub mod instance;
 pub mod pilot;
+pub mod planned;
 pub mod slice;
 pub mod stop;
+
+use super::{
+    attempts::{job, undisturbed},
+    error::Error,
+    interference, interrupt,
+    job::{self, Job, Report},
+    process,
+    result_writer::{record, save, stopped},
+};
+use crate::{
+    bench::{
+        plan::options::{Interleave, Options},
+        result::{
+            Cell, Disturbance, Outcome, Run,
+            comparison::{Block, Comparison, SliceRecord, Slicing},
+            loss_class::Level,
+            metric::Unit,
+            number_format::{self, distinct},
+        },
+    },
+    engine::{Family, synthetic},
+};
+use block::{Sliced, nanoseconds};
+use instance::Instance;
+use pilot::Requirements;
+use rand::{SeedableRng, rngs::SmallRng};
+use slice::Slice;
+use std::{fs, time::Instant};
+
+/// Minimum length in seconds of a writing slice under `everysec`, which syncs once a second, and of engines that delay
+/// writes while they compact.
+const LEAST_WRITING: f64 = 3.0;
+/// Minimum time in a block of the fastest store of work that writes, in seconds.
+const LEAST_WRITTEN: f64 = 3.0;
+/// Memory that must stay free, in bytes; at most three quarters of the available memory.
+const FREE_MEMORY: f64 = 2_147_483_648.0;
+
+/// Returns the comparisons of a run: one for each table.
+pub(super) fn comparisons(cells: &[Cell], interleave: Interleave) -> Vec<Comparison> {
+    let cells: Vec<&Cell> = cells.iter().filter(|cell| !cell.reference).collect();
+    let comparison = |table: &str| {
+        let own = cells.iter().filter(|cell| cell.table == table);
+        Comparison {
+            id: table.into(),
+            cells: own.map(|cell| cell.id.clone()).collect(),
+            margin: interleave.margin,
+            slicing: None,
+            looks: None,
+            blocks: Vec::new(),
+            verdicts: Vec::new(),
+            end: None,
+        }
+    };
+    distinct(cells.iter().map(|cell| cell.table.as_str())).into_iter().map(comparison).collect()
+}
+
+/// Returns an error message if the stores of a table need more memory than is available: all of them are loaded at
+/// once.
+pub(super) fn check_memory(comparisons: &[Comparison], cells: &[Cell]) -> Result<(), String> {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let Some(kib) = process::field(&text, "MemAvailable:") else { return Ok(()) };
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    let available = (kib << 10) as f64;
+    let allowed = (available - FREE_MEMORY).max(available / 4.0);
+    let needed = |comparison: &Comparison| {
+        let own = cells.iter().filter(|cell| comparison.cells.contains(&cell.id));
+        own.map(memory).sum::<f64>()
+    };
+    let needed = comparisons.iter().map(needed).fold(0.0, f64::max);
+    let short = |bytes| number_format::short(Unit::Bytes, bytes);
+    match needed > allowed {
+        true => Err(format!(
+            "--interleave: all stores are loaded at once and may need {} of memory, of which {} may be used; take fewer \
+             --stores or --keys, or add --no-space-check",
+            short(needed),
+            short(allowed)
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Returns about how many bytes of memory the store of a cell needs: twice its data, or at most the cache of a store
+/// that reads from files.
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+fn memory(cell: &Cell) -> f64 {
+    let data = 2.0 * cell.workload.most_bytes();
+    let holds_all = synthetic::info(&cell.target.store).is_none_or(|info| info.capabilities.memory_resident);
+    if holds_all || !cell.target.persistent { data } else { data.min(cell.target.cache_bytes as f64) }
+}
+
+/// Measures all comparisons of a run.
+pub(super) fn measure(options: &Options, interleave: Interleave, run: &mut Run) -> Result<(), Error> {
+    measure_references(options, run)?;
+    for number in 0..run.comparisons.len() {
+        let Some(comparison) = run.comparisons.get(number).cloned() else { continue };
+        let (budget, attempts) = (interleave.budget_seconds, interference::ATTEMPTS);
+        let mut controller = Controller { options, budget, number, attempts };
+        controller.compare(run, comparison)?;
+    }
+    run.repetitions = blocks(run);
+    // Each instance has removed its own directory in it.
+    let _ = fs::remove_dir(job::directory(&options.directory));
+    Ok(())
+}
+
+/// Returns the largest number of blocks of a comparison.
+fn blocks(run: &Run) -> u32 {
+    let blocks = run.comparisons.iter().map(|comparison| comparison.blocks.len()).max();
+    blocks.and_then(|blocks| u32::try_from(blocks).ok()).unwrap_or(0)
+}
+
+/// Measures the harness overhead once, without turns.
+fn measure_references(options: &Options, run: &mut Run) -> Result<(), Error> {
+    let references: Vec<Cell> = run.cells.iter().filter(|cell| cell.reference).cloned().collect();
+    for cell in references.iter().filter(|cell| !run.has(&cell.id, 0)).collect::<Vec<_>>() {
+        let job = job(options, std::slice::from_ref(cell), 0);
+        let (reports, disturbance) =
+            undisturbed(options, &job, None, &indicatif::ProgressBar::hidden(), &mut 1);
+        refuse_signal(options, run)?;
+        record(run, reports, 0, disturbance);
+        save(run, &options.output)?;
+    }
+    Ok(())
+}
+
+fn refuse_signal(options: &Options, run: &Run) -> Result<(), Error> {
+    interrupt::received().map_or(Ok(()), |signal| Err(stopped(options, run, signal)))
+}
+
+/// Control of one comparison.
+struct Controller<'o> {
+    options: &'o Options,
+    /// Time that the comparison may take, in seconds.
+    budget: f64,
+    /// Index of the comparison in the run.
+    number: usize,
+    /// Maximum number of measurements of the next block: a machine that disturbed every attempt is not waited for
+    /// again, until it was calm once.
+    attempts: usize,
+}
+
+/// A measured block.
+#[derive(Default)]
+struct Measured {
+    slices: Vec<SliceRecord>,
+    reports: Vec<Report>,
+    disturbance: Option<Disturbance>,
+}
+
+/// Stores of a block.
+#[derive(Default)]
+struct Loaded {
+    /// Indices of the stores whose process was started.
+    stores: Vec<usize>,
+    instances: Vec<Instance>,
+    /// Reports of stores whose process could not be started.
+    reports: Vec<Report>,
+}
+
+impl Controller<'_> {
+    /// Measures the comparison to its end. Saves the run after the pilot and after each block.
+    fn compare(&mut self, run: &mut Run, mut comparison: Comparison) -> Result<(), Error> {
+        while comparison.end.is_none() {
+            let stores = sound(run, &comparison);
+            let was_planned = comparison.looks.is_some();
+            comparison.end = planned::next(&mut comparison, &stores, self.budget);
+            let plan = planned::plan_text(&comparison, &stores).filter(|_| !was_planned);
+            if let Some(plan) = plan.filter(|_| comparison.end.is_none()) {
+                eprintln!("kvbench: {}: {plan}", comparison.id);
+            }
+            if comparison.end.is_none() {
+                match comparison.slicing.clone() {
+                    None => self.pilot(run, &mut comparison, &stores)?,
+                    Some(slicing) => self.block(run, &mut comparison, &stores, &slicing)?,
+                }
+            }
+            if let Some(kept) = run.comparisons.get_mut(self.number) {
+                kept.clone_from(&comparison);
+            }
+            run.repetitions = blocks(run).max(run.repetitions);
+            save(run, &self.options.output)?;
+        }
+        Ok(())
+    }
+
+    fn pilot(&self, run: &Run, comparison: &mut Comparison, stores: &[usize]) -> Result<(), Error> {
+        let began = Instant::now();
+        let mut loaded = self.load(run, comparison, stores, None);
+        let needs = requirements(run, comparison);
+        let slicing = needs.and_then(|needs| pilot::run_pilot(&mut loaded.instances, needs));
+        refuse_signal(self.options, run)?;
+        let slicing = slicing.map(|mut slicing| {
+            for rate in &mut slicing.pilot {
+                rate.store = loaded.stores.get(rate.store).copied().unwrap_or_default();
+            }
+            Slicing { seconds: began.elapsed().as_secs_f64(), ..slicing }
+        });
+        if let Some(slicing) = &slicing {
+            eprintln!("kvbench: {}: {}", comparison.id, slicing_text(slicing));
+        }
+        // Stores that all fail in the pilot fail in the first block too, which reports why.
+        comparison.slicing = slicing.or_else(|| Some(no_slicing(began.elapsed().as_secs_f64())));
+        Ok(())
+    }
+
+    /// Measures a block, and again while other processes disturb it.
+    fn block(
+        &mut self,
+        run: &mut Run,
+        comparison: &mut Comparison,
+        stores: &[usize],
+        slicing: &Slicing,
+    ) -> Result<(), Error> {
+        let began = Instant::now();
+        let limit = self.options.conduct.foreign_limit.unwrap_or(f64::INFINITY);
+        let measured = interference::least_disturbed(limit, self.attempts, || {
+            let measured = self.measure_block(run, comparison, stores, slicing);
+            let part = measured.disturbance.as_ref().map_or(0.0, Disturbance::part);
+            (measured, if interrupt::received().is_some() { 0.0 } else { part })
+        });
+        refuse_signal(self.options, run)?;
+        let Measured { slices, mut reports, disturbance } = measured.unwrap_or_default();
+        let is_disturbed = disturbance.is_some_and(|found| found.part() > limit);
+        self.attempts = if is_disturbed { 1 } else { interference::ATTEMPTS };
+        let number = comparison.blocks.len();
+        let seed = planned::seed(self.options.seed, Some(number));
+        let block = Block { seed, slices, disturbance, seconds: began.elapsed().as_secs_f64() };
+        for report in &mut reports {
+            let store = comparison.cells.iter().position(|cell| *cell == report.cell);
+            if let (Outcome::Measured(measurement), Some(rate)) =
+                (&mut report.outcome, store.and_then(|store| block.rate(store)))
+            {
+                measurement.throughput = rate;
+            }
+        }
+        record(run, reports, u32::try_from(number).unwrap_or(u32::MAX), disturbance);
+        comparison.blocks.push(block);
+        Ok(())
+    }
+
+    fn measure_block(
+        &self,
+        run: &Run,
+        comparison: &Comparison,
+        stores: &[usize],
+        slicing: &Slicing,
+    ) -> Measured {
+        interference::wait_for_disk(&self.options.directory, self.options.conduct.quiet_wait);
+        let watch = interference::CpuWatch::start();
+        let number = comparison.blocks.len();
+        let Loaded { stores, mut instances, mut reports } = self.load(run, comparison, stores, Some(number));
+        let mut random = SmallRng::seed_from_u64(planned::seed(!self.options.seed, Some(number)));
+        let mut slices = block::run_block(&mut instances, slicing, &mut random);
+        for slice in &mut slices {
+            slice.store = stores.get(slice.store).copied().unwrap_or_default();
+        }
+        if interrupt::received().is_none() {
+            reports.extend(instances.into_iter().flat_map(Instance::finish));
+        }
+        Measured { slices, reports, disturbance: watch.end() }
+    }
+
+    /// Loads an instance of each store, and runs it for the warm-up.
+    fn load(&self, run: &Run, comparison: &Comparison, stores: &[usize], block: Option<usize>) -> Loaded {
+        let mut loaded = Loaded::default();
+        for store in stores {
+            let id = comparison.cells.get(*store);
+            let Some(cell) = run.cells.iter().find(|cell| id == Some(&cell.id)) else { continue };
+            let mut instance = match self.instance(cell, *store, block) {
+                Ok(instance) => instance,
+                Err(reports) => {
+                    loaded.reports.extend(reports);
+                    continue;
+                }
+            };
+            let length = nanoseconds(cell.workload.warmup_seconds);
+            if length > 0 {
+                // A store that fails here fails in its first slice too.
+                let _ = instance.run(Slice { nanoseconds: length, operations: None, is_warm_up: true });
+            }
+            loaded.stores.push(*store);
+            loaded.instances.push(instance);
+        }
+        loaded
+    }
+
+    fn instance(&self, cell: &Cell, store: usize, block: Option<usize>) -> Result<Instance, Vec<Report>> {
+        let job = job(self.options, std::slice::from_ref(cell), 0);
+        let directory = job.directory.join(store.to_string());
+        let mut job = Job { directory, in_slices: true, ..job };
+        for cell in &mut job.cells {
+            cell.workload.seed = planned::seed(self.options.seed, block);
+        }
+        Instance::load(job.clone(), &self.options.conduct.cpus).map_err(|error| {
+            job.of_each_cell(Vec::new(), &format!("cannot measure in a process of its own: {error}"))
+        })
+    }
+}
+
+/// Returns the indices of the stores of a comparison of which no measurement has failed.
+fn sound(run: &Run, comparison: &Comparison) -> Vec<usize> {
+    let is_sound = |id: &String| !run.has_failed(id) && run.unsupported(id).is_none();
+    let sound = comparison.cells.iter().enumerate().filter(|(_, id)| is_sound(id));
+    sound.map(|(number, _)| number).collect()
+}
+
+/// Returns what the work of a comparison requires of its slices.
+fn requirements(run: &Run, comparison: &Comparison) -> Option<Requirements> {
+    let cells = || run.cells.iter().filter(|cell| comparison.cells.contains(&cell.id));
+    let workload = &cells().next()?.workload;
+    let (writes, seconds) = (workload.writes(), workload.seconds.unwrap_or(0.0));
+    let is_long = |cell: &Cell| {
+        let family = synthetic::info(&cell.target.store).map(|info| info.family);
+        Level::of(&cell.target).is_everysec() || family == Some(Family::Lsm)
+    };
+    Some(Requirements {
+        writes,
+        min_slice_seconds: if writes && cells().any(is_long) { LEAST_WRITING } else { 0.0 },
+        seconds: if writes { seconds.max(LEAST_WRITTEN) } else { seconds },
+    })
+}
+
+/// Returns the slicing of stores of which none could be measured in the pilot.
+fn no_slicing(seconds: f64) -> Slicing {
+    use crate::bench::result::comparison::Work;
+    Slicing {
+        slice_seconds: 0.1,
+        discarded_seconds: 0.001,
+        work: Work::Seconds(0.1),
+        pilot: Vec::new(),
+        is_like_alone: false,
+        seconds,
+    }
+}
+
+/// Returns a sentence about the slices of a comparison.
+fn slicing_text(slicing: &Slicing) -> String {
+    let like = match slicing.is_like_alone {
+        true => "rates in turn and alone agree within 3%",
+        false => "rates in turn and alone differ by more than 3%",
+    };
+    format!(
+        "slices of {:.0} ms, of which the first {:.0} ms do not count; {like}",
+        slicing.slice_seconds * 1e3,
+        slicing.discarded_seconds * 1e3
+    )
+}

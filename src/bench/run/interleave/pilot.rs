@@ -14,11 +14,13 @@ const ALONE: u64 = 2_000_000_000;
 /// Minimum length of a slice, in nanoseconds.
 const MIN_SLICE: u64 = 100_000_000;
 /// Length in nanoseconds up to which slices are doubled until the rates in turn and alone agree.
-const MAX_DOUBLED: u64 = 1_600_000_000;
+const MAX_DOUBLED: u64 = 800_000_000;
 /// Length of a slice as a multiple of the discarded time, and for work that writes also of the longest operation.
 const MULTIPLE: u64 = 10;
-/// Minimum running time of each store in turn, in nanoseconds; at least two slices.
+/// Minimum running time of each store in turn, in nanoseconds.
 const IN_TURN: u64 = 800_000_000;
+/// Minimum number of slices in turn of work that reads; of work that writes, whose slices are long, two.
+const MIN_TURNS: u64 = 5;
 /// Relative difference to the second half of a slice at which its start is over.
 const SETTLED: f64 = 0.02;
 /// Largest difference of the logarithms of the rates in turn and alone that counts as agreement.
@@ -49,17 +51,20 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
     let mut length = stall.max(MIN_SLICE).max(nanoseconds(needs.min_slice_seconds));
     let max_doubled = length.max(MAX_DOUBLED);
     loop {
-        pilots.iter_mut().for_each(|pilot| pilot.profile.clear());
-        for _ in 0..IN_TURN.div_ceil(length).max(2) {
+        pilots.iter_mut().for_each(|pilot| pilot.turns.clear());
+        let min_turns = if needs.writes { 2 } else { MIN_TURNS };
+        for _ in 0..IN_TURN.div_ceil(length).max(min_turns) {
             let slice = Slice { nanoseconds: length, operations: None, is_warm_up: false };
             pilots.retain_mut(|pilot| {
                 let report = stores.get_mut(pilot.store).and_then(|store| store.run(slice));
-                report.map(|report| pilot.add(&report)).is_some()
+                report.map(|report| pilot.turns.push(whole_bins(&report).to_vec())).is_some()
             });
         }
-        let discarded = pilots.iter().map(|pilot| settle(&pilot.profile)).max()?;
+        let settled = pilots.iter().map(|pilot| settle(&pilot.profile())).max()?;
+        let wanted = MULTIPLE * BIN * settled as u64;
+        // On a disturbed machine, no start of a slice may look settled.
+        let discarded = settled.min(usize::try_from(length / MULTIPLE / BIN).unwrap_or(settled));
         let agree = pilots.iter().all(|pilot| (pilot.in_turn(discarded) / pilot.alone).ln().abs() <= AGREES);
-        let wanted = MULTIPLE * BIN * discarded as u64;
         if wanted > length && length < max_doubled {
             length = wanted.min(max_doubled);
         } else if !agree && length < max_doubled {
@@ -88,36 +93,33 @@ struct Pilot {
     alone: f64,
     /// Longest operation, in nanoseconds.
     longest: u64,
-    /// Sum of the bins of all slices in turn.
-    profile: Vec<u64>,
-    /// Number of slices in `profile`.
-    slices: u32,
+    /// Bins of each slice in turn.
+    turns: Vec<Vec<u64>>,
 }
 
 impl Pilot {
     /// Creates the pilot of a store from its slice alone, whose first quarter does not count.
     fn new(store: usize, report: &SliceReport) -> Self {
         let profile = whole_bins(report);
-        let alone = rate(profile.get(profile.len() / 4..).unwrap_or_default(), 1);
-        Self { store, alone, longest: report.longest, profile: Vec::new(), slices: 0 }
+        let alone = rate(profile.get(profile.len() / 4..).unwrap_or_default());
+        Self { store, alone, longest: report.longest, turns: Vec::new() }
     }
 
-    /// Adds a slice in turn.
-    fn add(&mut self, report: &SliceReport) {
-        let bins = whole_bins(report);
-        if self.profile.is_empty() {
-            (self.profile, self.slices) = (bins.to_vec(), 1);
-            return;
-        }
-        self.profile.truncate(bins.len());
-        self.profile.iter_mut().zip(bins).for_each(|(sum, bin)| *sum += bin);
-        self.slices += 1;
-        self.longest = self.longest.max(report.longest);
+    /// Returns the median of each bin over the slices in turn, in which the work of other processes hardly shows.
+    fn profile(&self) -> Vec<u64> {
+        let bins = self.turns.iter().map(Vec::len).min().unwrap_or(0);
+        let median = |bin: usize| {
+            let mut values: Vec<u64> = self.turns.iter().filter_map(|turn| turn.get(bin).copied()).collect();
+            values.sort_unstable();
+            values.get(values.len() / 2).copied().unwrap_or(0)
+        };
+        (0..bins).map(median).collect()
     }
 
     /// Returns the rate in turn, in operations per second, without the first `discarded` bins of each slice.
     fn in_turn(&self, discarded: usize) -> f64 {
-        rate(self.profile.get(discarded..).unwrap_or_default(), self.slices)
+        let counted = self.turns.iter().flat_map(|turn| turn.get(discarded..).unwrap_or_default());
+        rate(&counted.copied().collect::<Vec<_>>())
     }
 
     fn rate(&self, discarded: usize) -> PilotRate {
@@ -131,11 +133,10 @@ fn whole_bins(report: &SliceReport) -> &[u64] {
     report.bins.get(..whole).unwrap_or(&report.bins)
 }
 
-/// Returns the operations per second of bins that are sums over `slices` slices.
+/// Returns the operations per second of bins.
 #[expect(clippy::cast_precision_loss, reason = "a rate")]
-fn rate(bins: &[u64], slices: u32) -> f64 {
-    let seconds = (bins.len() as u64 * BIN) as f64 / 1e9 * f64::from(slices);
-    bins.iter().sum::<u64>() as f64 / seconds
+fn rate(bins: &[u64]) -> f64 {
+    bins.iter().sum::<u64>() as f64 / ((bins.len() as u64 * BIN) as f64 / 1e9)
 }
 
 /// Returns the number of bins at the start of a slice that do not count: without them, the mean of the first half is
@@ -143,10 +144,10 @@ fn rate(bins: &[u64], slices: u32) -> f64 {
 fn settle(bins: &[u64]) -> usize {
     let half = bins.len() / 2;
     let (Some(first), Some(second)) = (bins.get(..half), bins.get(half..)) else { return 1 };
-    let expected = rate(second, 1);
+    let expected = rate(second);
     let is_settled = |start: &usize| {
         let rest = first.get(*start..).unwrap_or_default();
-        (rate(rest, 1) / expected - 1.0).abs() <= SETTLED
+        (rate(rest) / expected - 1.0).abs() <= SETTLED
     };
     (1..half).find(is_settled).unwrap_or(half).max(1)
 }
@@ -168,7 +169,7 @@ mod tests {
 
     #[test]
     fn slices_are_ten_times_as_long_as_the_start_of_the_slowest_cache() {
-        for (cold, discarded, slice) in [(0, 0.001, 0.1), (2, 0.002, 0.1), (30, 0.03, 0.3)] {
+        for (cold, discarded, slice) in [(0, 0.001, 0.1), (2, 0.002, 0.1), (30, 0.026, 0.3)] {
             let mut stores = [FakeStore::new(0, 1000, 0), FakeStore::new(1, 1000, cold)];
             let slicing = run_pilot(&mut stores, READS).unwrap();
             assert!((slicing.discarded_seconds - discarded).abs() < 0.0015, "{cold}: {slicing:?}");
@@ -192,7 +193,7 @@ mod tests {
     fn slices_grow_to_a_limit_if_the_rates_do_not_agree() {
         let slicing = run_pilot(&mut [Loser(FakeStore::new(0, 1, 0))], READS).unwrap();
         assert!(!slicing.is_like_alone);
-        assert_eq!(slicing.slice_seconds, 1.6);
+        assert_eq!(slicing.slice_seconds, 0.8);
         let rate = &slicing.pilot[0];
         assert!((rate.alone - 1e6).abs() < 1.0 && (rate.in_turn - 9e5).abs() < 1.0, "{rate:?}");
     }

@@ -42,6 +42,10 @@ pub fn resume(pid: u32) -> io::Result<()> {
 
 /// Lets this process go on if it is stopped when its parent ends: it then finds the end of its standard input, and
 /// ends too.
+///
+/// # Errors
+///
+/// The system refuses the request.
 #[cfg(target_os = "linux")]
 pub fn resume_without_parent() -> io::Result<()> {
     nix::sys::prctl::set_pdeathsig(Signal::SIGCONT).map_err(Into::into)

@@ -1,0 +1,99 @@
+//! Jobs of a run, repeated while other processes disturb them.
+
+use super::{
+    interference, interrupt,
+    job::{self, Job, Report},
+    memory::MemoryGroup,
+    order, verification,
+};
+use crate::bench::{
+    plan::options::{Options, RunConditions},
+    result::{Cell, Disturbance, Outcome, Target},
+};
+use indicatif::ProgressBar;
+
+/// Measures a job, and repeats it if other processes use too much of the CPUs; returns the reports with the
+/// least interference. With an external server, interference is not measured: the server itself would count
+/// as another process. `attempts` is the maximum number of measurements, and is set to that of the next job: a
+/// machine that was busy in every attempt is not waited for again, until it was calm once.
+pub(super) fn undisturbed(
+    options: &Options,
+    job: &Job,
+    group: Option<&MemoryGroup>,
+    bar: &ProgressBar,
+    attempts: &mut usize,
+) -> (Vec<Report>, Option<Disturbance>) {
+    let RunConditions { quiet_wait, foreign_limit, cpus, .. } = &options.conduct;
+    let limit = foreign_limit.unwrap_or(f64::INFINITY);
+    let mut attempt = 0;
+    let most = *attempts;
+    let measured = interference::least_disturbed(limit, most, || {
+        interference::wait_for_disk(&options.directory, *quiet_wait);
+        let watch = options.target.is_none().then(interference::CpuWatch::start);
+        let reports = job.run(cpus, group);
+        let disturbance = watch.and_then(|watch| watch.end());
+        let failed = reports.iter().any(|report| matches!(report.outcome, Outcome::Failed(_)));
+        let part = disturbance.as_ref().map_or(0.0, Disturbance::part);
+        // A failed job would fail again, so it is not repeated.
+        let part = if failed || interrupt::received().is_some() { 0.0 } else { part };
+        attempt += 1;
+        if part > limit {
+            tell_disturbance(job, part, limit, attempt < most, bar);
+        }
+        ((reports, disturbance), part)
+    });
+    let (reports, disturbance) = measured.unwrap_or_default();
+    let is_busy = disturbance.as_ref().is_some_and(|found| found.part() > limit);
+    *attempts = if is_busy { 1 } else { interference::ATTEMPTS };
+    (reports, disturbance)
+}
+
+/// Prints a line about a measurement that other processes have disturbed.
+fn tell_disturbance(job: &Job, part: f64, limit: f64, is_repeated: bool, bar: &ProgressBar) {
+    let cell = job.cells.first().map_or("", |cell| cell.id.as_str());
+    let what = match is_repeated {
+        true => "it is measured again",
+        false => "the least disturbed attempt is kept",
+    };
+    bar.suspend(|| {
+        eprintln!(
+            "kvbench: {cell}: other programs used {:.0}% of the CPUs, --foreign allows {:.0}%; {what}",
+            part * 100.0,
+            limit * 100.0
+        );
+    });
+}
+
+/// Returns the job of a group of cells in a repetition.
+pub(super) fn job(options: &Options, cells: &[Cell], repetition: u32) -> Job {
+    let directory = job::directory(&options.directory);
+    let foreign = options.target.as_ref();
+    let arguments =
+        |target: &Target| (options.server_arguments)(target, &directory.join("store"), options.map_bytes);
+    let target = cells.first().map(|cell| &cell.target);
+    let mut cells = cells.to_vec();
+    for cell in &mut cells {
+        cell.workload.seed = order::seed_of(cell.workload.seed, repetition);
+    }
+    Job {
+        cells,
+        map_size: options.map_bytes,
+        server_arguments: target.map(arguments).unwrap_or_default(),
+        load_arguments: target.map(|target| arguments(&job::unsynced(target))).unwrap_or_default(),
+        cold: options.conduct.cold,
+        in_slices: false,
+        verified: verified_at_most(&options.conduct),
+        server_cpus: options.conduct.cpus.server.clone(),
+        flush_target: foreign.is_some_and(|foreign| foreign.flush),
+        target_pid: foreign.and_then(|foreign| foreign.pid),
+        directory,
+    }
+}
+
+/// Returns the maximum number of values that are compared at the end.
+pub(super) fn verified_at_most(conduct: &RunConditions) -> u64 {
+    match conduct.cold || conduct.memory_limit.is_some() {
+        true => verification::MAX_FROM_DISK,
+        false => verification::MAX_COMPARED,
+    }
+}

@@ -1,0 +1,63 @@
+//! Reasons why a run ended without valid results.
+
+use nix::sys::signal::Signal;
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+/// Reasons why a run ended without valid results.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum Error {
+    #[error(transparent)]
+    Plan(#[from] crate::bench::plan::options::PlanError),
+    #[error("{}: {source}", .path.display())]
+    File { path: PathBuf, source: io::Error },
+    #[error(
+        "--output {}: there is a result already; continue it with --resume, replace it with --force, or choose another \
+        name",
+        .0.display()
+    )]
+    Exists(PathBuf),
+    #[error("--resume {}: it is the result of another {what}; start a new run with another --output", .path.display())]
+    Differs { path: PathBuf, what: &'static str },
+    #[error(
+        "{program} is not in PATH, and --stores {store} needs it; install it, or name the other stores with \
+        --stores"
+    )]
+    NoProgram { program: String, store: String },
+    #[error("--output {}: cannot create the directory: {source}", .path.display())]
+    OutputDirectory { path: PathBuf, source: io::Error },
+    /// The text names the flag.
+    #[error("{0}")]
+    Conduct(String),
+    /// The stores may need more than the free space of `--dir`, or than `--map-size`. The text names the flag.
+    #[error("{0}")]
+    NoSpace(String),
+    #[error("--target {address}: {reason}")]
+    Target { address: String, reason: String },
+    #[error("stopped by {signal}: {done} of {all} measurements are saved in {}; to continue: {command}", .path.display())]
+    Stopped { signal: Signal, done: usize, all: usize, path: PathBuf, command: String },
+    #[error("{unsound} of {all} measurements failed; their figures are not shown")]
+    Unsound { unsound: usize, all: usize },
+    #[error("{}", .0.join("\n"))]
+    UnequalWork(Vec<String>),
+}
+
+impl Error {
+    /// Returns the exit code of the program: 2 if the command line cannot be measured as it is, so that nothing was
+    /// measured, 128 plus the number of the signal that stopped the run, otherwise 1.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Plan(_) | Self::Exists(_) | Self::Differs { .. } | Self::NoProgram { .. } => 2,
+            Self::Conduct(_) | Self::NoSpace(_) | Self::Target { .. } => 2,
+            Self::Stopped { signal, .. } => 128 + *signal as u8,
+            _ => 1,
+        }
+    }
+
+    pub(super) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::File { path: path.into(), source }
+    }
+}

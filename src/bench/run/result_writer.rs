@@ -1,0 +1,66 @@
+//! Samples of a run, and its result file.
+
+use super::{error::Error, job::Report};
+use crate::bench::{
+    plan::options::Options,
+    result::{Disturbance, Run, Sample, number_format},
+};
+use nix::sys::signal::Signal;
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::Path,
+};
+
+/// Returns a command line without the flag that names the result file, and its value.
+pub(super) fn without_output(command: &[String]) -> Vec<&str> {
+    let mut words = command.iter().map(String::as_str);
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        match word {
+            "--output" => drop(words.next()),
+            word if word.starts_with("--output=") || word == "--force" => {}
+            word => kept.push(word),
+        }
+    }
+    kept
+}
+
+/// Returns the error of a run that a signal has stopped.
+pub(super) fn stopped(options: &Options, run: &Run, signal: Signal) -> Error {
+    let words = without_output(&options.command).into_iter().map(Into::into);
+    let output = options.output.display().to_string();
+    let words = words.chain(["--output".into(), output, "--resume".into()]);
+    let words: Vec<_> = std::iter::once("kvbench".to_owned()).chain(words).collect();
+    Error::Stopped {
+        signal,
+        done: run.samples.len(),
+        all: run.cells.len() * run.repetitions as usize,
+        path: options.output.clone(),
+        command: number_format::shell_command(&words),
+    }
+}
+
+/// Adds the samples of a job.
+pub(super) fn record(run: &mut Run, reports: Vec<Report>, repetition: u32, disturbance: Option<Disturbance>) {
+    let samples = reports.into_iter().map(|report| Sample {
+        cell: report.cell,
+        repetition,
+        outcome: report.outcome,
+        disturbance,
+    });
+    run.samples.extend(samples);
+}
+
+/// Replaces the result file atomically, so that a kill leaves the old file or the new one.
+pub(super) fn save(run: &Run, path: &Path) -> Result<(), Error> {
+    let temporary = path.with_extension("json.new");
+    let write = || {
+        let mut file = File::create(&temporary)?;
+        serde_json::to_writer_pretty(io::BufWriter::new(&file), run)?;
+        writeln!(file)?;
+        file.sync_data()?;
+        fs::rename(&temporary, path)
+    };
+    write().map_err(Error::file(path))
+}

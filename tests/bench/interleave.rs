@@ -1,0 +1,217 @@
+//! `--interleave`: stores take turns in processes that are stopped in between.
+
+use crate::{
+    command::{bench, command, measurement, read, result_of, stderr},
+    support::PATIENCE,
+};
+use kvbench::bench::result::{
+    Run,
+    comparison::{End, Work},
+};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Reads of two stores in memory. The budget is used up after few blocks.
+const READS: &[&str] = &[
+    "--interleave",
+    "--stores",
+    "map,btree",
+    "--fsync",
+    "memory",
+    "--keys",
+    "1000",
+    "--seconds",
+    "0.3",
+    "--threads",
+    "1",
+];
+
+/// Checks what holds for each interleaved run.
+fn check(run: &Run) {
+    for comparison in &run.comparisons {
+        assert!(!comparison.blocks.is_empty() && comparison.end.is_some(), "{comparison:?}");
+        let slicing = comparison.slicing.as_ref().unwrap();
+        assert_eq!(slicing.pilot.len(), comparison.cells.len(), "{slicing:?}");
+        assert!(slicing.slice_seconds >= 9.9 * slicing.discarded_seconds, "{slicing:?}");
+        for (number, cell) in comparison.cells.iter().enumerate() {
+            let mut samples = run.samples.iter().filter(|sample| sample.cell == *cell);
+            for (repetition, block) in (0..).zip(&comparison.blocks) {
+                let sample = samples.next().unwrap();
+                assert_eq!(sample.repetition, repetition);
+                let measured = measurement(&sample.outcome);
+                assert!(measured.is_sound(), "{cell}: {:?}", measured.first_fault);
+                assert_eq!(Some(measured.throughput), block.rate(number), "{cell}");
+                let own = block.slices.iter().filter(|slice| slice.store == number);
+                let clock: f64 = own.clone().map(|slice| slice.seconds + slice.discarded_seconds).sum();
+                let all: u64 = own.map(|slice| slice.operations + slice.discarded_operations).sum();
+                assert_eq!(measured.operations, all, "{cell}");
+                assert!((measured.seconds - clock).abs() < 1e-6, "{cell}: {} s, {clock} s", measured.seconds);
+                // A thread does one operation after the other, so no latency contains a stop.
+                let latencies = measured.latency.mean_us / 1e6 * measured.latency.count as f64;
+                assert!(latencies < 1.01 * clock, "{cell}: {latencies} s of {clock} s");
+            }
+            assert!(samples.next().is_none(), "{cell}");
+        }
+        let mut seeds: Vec<u64> = comparison.blocks.iter().map(|block| block.seed).collect();
+        seeds.dedup();
+        assert_eq!(seeds.len(), comparison.blocks.len());
+    }
+}
+
+#[test]
+fn readers_take_turns_until_the_budget_is_used_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = bench(dir.path(), &[READS, &["--budget", "14"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let run = read(dir.path());
+    check(&run);
+    let [comparison] = run.comparisons.as_slice() else { panic!("{:?}", run.comparisons) };
+    assert_eq!(comparison.slicing.as_ref().unwrap().work, Work::Seconds(0.3));
+    assert_ne!(comparison.end, Some(End::Failed));
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(stdout.starts_with(&comparison.id), "{stdout}");
+    assert!(stderr(&output).contains("slices of"), "{}", stderr(&output));
+    assert!(!dir.path().join("kvbench-bench.tmp").exists());
+}
+
+#[test]
+fn writers_do_equal_work_in_every_block() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut flags = READS.to_vec();
+    flags[4] = "no";
+    let run = result_of(dir.path(), &[&flags, &["--mix", "get=1,update=1", "--budget", "1"][..]].concat());
+    check(&run);
+    let Work::Operations(wanted) = run.comparisons[0].slicing.as_ref().unwrap().work else {
+        panic!("{:?}", run.comparisons[0].slicing);
+    };
+    for sample in run.samples.iter().filter(|sample| run.comparisons[0].cells.contains(&sample.cell)) {
+        assert_eq!(measurement(&sample.outcome).operations, wanted, "{}", sample.cell);
+    }
+    assert_eq!(run.comparisons[0].end, Some(End::Budget));
+}
+
+#[cfg(feature = "fault-injection")]
+#[test]
+fn a_store_that_fails_is_not_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut flags = READS.to_vec();
+    flags[2] = "failing,map,btree";
+    let output = bench(dir.path(), &[&flags, &["--budget", "1"][..]].concat());
+    assert!(!output.status.success());
+    let run = read(dir.path());
+    let failed: Vec<_> = run.cells.iter().filter(|cell| run.has_failed(&cell.id)).collect();
+    assert!(failed.len() == 1 && failed[0].target.store == "failing", "{failed:?}");
+    let verdicts = &run.comparisons[0].verdicts;
+    assert!(verdicts.iter().all(|pair| ![&pair.first, &pair.second].contains(&&failed[0].id)));
+}
+
+/// Starts a comparison that goes on until it is stopped.
+fn start(dir: &Path) -> Child {
+    let mut command = command(dir, &[READS, &["--budget", "1h", "--detect", "0.01%"]].concat());
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// Waits until `done`.
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < deadline, "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Returns the state of a process and the id of its parent.
+fn state(pid: i32) -> Option<(char, i32)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+}
+
+/// Returns the children of a process, each with its state.
+fn children(parent: u32) -> Vec<(i32, char)> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let parent = i32::try_from(parent).unwrap();
+    ids.filter_map(|pid| state(pid).filter(|(_, of)| *of == parent).map(|(state, _)| (pid, state))).collect()
+}
+
+#[test]
+fn a_killed_comparison_leaves_no_stopped_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut comparison = start(dir.path());
+    let mut instances = Vec::new();
+    wait_until("no two stores of which one is stopped", || {
+        instances = children(comparison.id());
+        instances.len() == 2 && instances.iter().any(|(_, state)| *state == 'T')
+    });
+    comparison.kill().unwrap();
+    comparison.wait().unwrap();
+    wait_until("a process of a store is left", || {
+        instances.iter().all(|(pid, _)| state(*pid).is_none_or(|(state, _)| state == 'Z'))
+    });
+}
+
+#[test]
+fn a_stopped_comparison_keeps_its_blocks_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut comparison = start(dir.path());
+    let result = dir.path().join("result.json");
+    wait_until("no block is complete", || {
+        result.exists() && read(dir.path()).comparisons.iter().any(|one| one.blocks.len() >= 2)
+    });
+    kill(Pid::from_raw(i32::try_from(comparison.id()).unwrap()), Signal::SIGTERM).unwrap();
+    assert_eq!(comparison.wait().unwrap().code(), Some(128 + Signal::SIGTERM as i32));
+    let before = read(dir.path());
+    assert!(!before.finished && before.comparisons[0].end.is_none());
+
+    // As if the budget were used up, so that the comparison ends when it goes on.
+    let mut edited = before.clone();
+    edited.comparisons[0].blocks[0].seconds = 1e6;
+    fs::write(&result, serde_json::to_vec(&edited).unwrap()).unwrap();
+    let flags = [READS, &["--budget", "1h", "--detect", "0.01%", "--resume"]].concat();
+    let output = bench(dir.path(), &flags);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let after = read(dir.path());
+    assert_eq!(after.comparisons[0].end, Some(End::Budget));
+    assert!(after.finished);
+    let kept = edited.comparisons[0].blocks.len();
+    assert_eq!(after.comparisons[0].blocks[..kept], edited.comparisons[0].blocks[..]);
+    assert_eq!(after.comparisons[0].slicing, before.comparisons[0].slicing);
+}
+
+#[test]
+fn what_cannot_take_turns_is_refused_with_the_flag() {
+    let dir = tempfile::tempdir().unwrap();
+    for (flags, named) in [
+        (&["--suite", "smallnest"][..], "--suite"),
+        (&["--wire", "--keys", "1000"], "--wire"),
+        (&["--rate", "1000"], "--rate"),
+        (&["--operations", "1000"], "--operations"),
+        (&["--mix", "insert=1"], "--mix"),
+        (&["--cold"], "--cold"),
+        (&["--memory-limit", "1GiB"], "--memory-limit"),
+        (&["--stores", "map"], "--stores"),
+        (&["--detect", "0%"], "--detect"),
+        (&["--budget", "0"], "--budget"),
+    ] {
+        let stores = if named == "--stores" { &[][..] } else { &["--stores", "map,btree"] };
+        let output = bench(dir.path(), &[&["--interleave"], stores, flags].concat());
+        assert!(!output.status.success(), "{flags:?}");
+        assert!(stderr(&output).contains(named), "{flags:?}: {}", stderr(&output));
+        assert!(!dir.path().join("result.json").exists(), "{flags:?}");
+    }
+    for flags in [&["--interleave"][..], &["--detect", "1%"], &["--budget", "1"]] {
+        let flags = [&["--stores", "map,btree", "--repetitions", "3"], flags].concat();
+        let output = bench(dir.path(), &flags);
+        assert!(stderr(&output).contains("--repetitions"), "{}", stderr(&output));
+    }
+}
