@@ -14,6 +14,8 @@ mod open;
 mod sled_flush_only;
 #[cfg(all(feature = "bench", feature = "fault-injection"))]
 mod slowed;
+#[cfg(feature = "fault-injection")]
+mod twins;
 
 #[cfg(feature = "bench")]
 pub use {
@@ -38,6 +40,10 @@ pub const FAULTY: &[Kind] = &[
     faulty::SLOW_SCAN,
     #[cfg(feature = "fault-injection")]
     faulty::PANICKING,
+    #[cfg(feature = "fault-injection")]
+    twins::BTREE,
+    #[cfg(all(feature = "fault-injection", feature = "redb"))]
+    twins::REDB,
     #[cfg(all(feature = "fault-injection", feature = "sled"))]
     sled_flush_only::KIND,
 ];
