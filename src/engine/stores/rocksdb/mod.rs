@@ -109,6 +109,9 @@ const MOST_FILES: u64 = 1 << 16;
 /// in memory at the same time.
 const READS: usize = 32;
 
+/// Size of the first level in memtables: RocksDB's default of files in L0 that start a compaction.
+const FLUSHES_TO_L1: u64 = 4;
+
 /// Maximum size of a memtable, in bytes: RocksDB's default.
 const MEMTABLE: usize = 64 << 20;
 
@@ -246,7 +249,12 @@ pub(super) fn db_options(options: &OpenOptions) -> Options {
     let mut result = Options::default();
     result.create_if_missing(true);
     result.set_block_based_table_factory(&table);
-    result.set_write_buffer_size((budget / 4).clamp(1 << 20, MEMTABLE));
+    let memtable = (budget / 4).clamp(1 << 20, MEMTABLE);
+    result.set_write_buffer_size(memtable);
+    // In RocksDB's proportions: a flush makes one SST file, and the first level holds four. With the defaults for
+    // memtables of 64 MiB, a smaller memtable would leave all its data in a first level of 256 MiB.
+    result.set_target_file_size_base(memtable as u64);
+    result.set_max_bytes_for_level_base(FLUSHES_TO_L1 * memtable as u64);
     result.set_max_write_buffer_number(2);
     // A filter per memtable, 2% of its size: a GET searches a memtable only for keys that it may hold. With
     // 630,000 keys, most of them in SST files, a GET takes a quarter less CPU time; a SET with pipelining takes
@@ -444,5 +452,44 @@ impl Engine for RocksDb {
 
     fn close(&self) -> Result<()> {
         self.sync()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Fsync, Location};
+    use std::fs;
+
+    /// Returns an option of the file in which RocksDB records the options of an open database.
+    fn option(directory: &Path, name: &str) -> u64 {
+        let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+        let last = files.filter(|path| path.to_string_lossy().contains("OPTIONS-")).max().unwrap();
+        let text = fs::read_to_string(last).unwrap();
+        let line =
+            text.lines().find_map(|line| line.trim().strip_prefix(&format!("{name}=")).map(str::to_owned));
+        line.unwrap().parse().unwrap()
+    }
+
+    /// With 16 MiB of cache, memtables of 4 MiB were followed by a first level of 256 MiB.
+    #[test]
+    fn sizes_of_levels_and_files_fit_the_memtable() {
+        for (cache, memtable) in [(16 << 20, 4 << 20), (1 << 30, 64 << 20)] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("store");
+            let location = Location::Path(path.clone());
+            let engine = RocksDb::open_plain(&OpenOptions {
+                cache_size: cache,
+                ..OpenOptions::new(location, Fsync::No)
+            });
+            let engine = engine.unwrap();
+            let found = ["write_buffer_size", "target_file_size_base", "max_bytes_for_level_base"];
+            assert_eq!(
+                found.map(|name| option(&path, name)),
+                [memtable, memtable, 4 * memtable],
+                "cache {cache}"
+            );
+            engine.close().unwrap();
+        }
     }
 }
