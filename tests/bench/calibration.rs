@@ -11,14 +11,14 @@ fn calibrate(dir: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Section, workload and column of each figure in a document; of the device only some machines tell.
+/// Section, workload and column of each figure in a document; only some machines have loop devices and control groups.
 fn judged(text: &str) -> BTreeSet<[&str; 3]> {
     let mut figures = BTreeSet::new();
     for section in text.split("\n## ").skip(1) {
         let title = section.lines().next().unwrap_or_default();
         for line in section.lines().filter(|line| line.starts_with("| ")) {
             let parts: Vec<_> = line.split('|').map(str::trim).collect();
-            if parts[2] != "device_bytes" {
+            if !["device writes", "device reads", "memory limit"].contains(&parts[1]) {
                 figures.insert([title, parts[1], parts[2]]);
             }
         }
@@ -34,22 +34,24 @@ fn every_column_shows_the_truth_in_process_and_over_the_wire() {
     assert!(output.status.success(), "{}\n{table}", stderr(&output));
     let (in_process, over_wire) = table.split_once("\nover the wire\n").unwrap();
     let has = |text: &str, column: &str| text.contains(&format!(" {column} "));
-    let in_process_only = ["allocations", "allocated_bytes"];
+    let in_process_only = |column: &str| {
+        let kinds = ["insert ", "delete ", "scan ", "read-modify-write "];
+        ["allocations", "allocated_bytes", "written_bytes", "write_amplification", "recovery_seconds"]
+            .contains(&column)
+            || column.starts_with("device_")
+            || kinds.iter().any(|kind| column.starts_with(kind))
+    };
     for (column, ..) in columns() {
-        // Of a device without a block layer nothing is known; a server's allocations are not counted.
-        let known = column != "device_bytes" || has(in_process, column);
+        let known = !column.starts_with("device_") || has(in_process, column);
         assert!(has(in_process, column) || !known, "{column} in process\n{table}");
-        assert!(
-            has(over_wire, column) || !known || in_process_only.contains(&column),
-            "{column} over the wire\n{table}"
-        );
+        assert!(has(over_wire, column) || in_process_only(column), "{column} over the wire\n{table}");
     }
-    assert!(
-        table.trim_end().lines().last().unwrap().starts_with("This build measures correctly: all "),
-        "{table}"
-    );
+    let last = table.trim_end().lines().last().unwrap();
+    // On a busy machine some percentiles prove too little.
+    let passed = ["This build measures correctly: all ", "No metric is wrong, but "];
+    assert!(passed.iter().any(|start| last.starts_with(start)), "{table}");
     let page = fs::read_to_string(dir.path().join("page.md")).unwrap();
-    assert!(page.contains("All are within their allowed ranges."));
+    assert!(page.contains("All are within their allowed ranges"));
     let document = include_str!("../../docs/calibration.md");
     let (here, there) = (judged(&page), judged(document));
     let other: Vec<_> = here.symmetric_difference(&there).collect();

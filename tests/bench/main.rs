@@ -35,6 +35,8 @@ mod reproduce;
 mod resume;
 mod rows;
 mod sizes;
+#[cfg(target_os = "linux")]
+mod storage;
 mod values;
 mod wire;
 mod work;

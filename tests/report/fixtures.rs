@@ -35,6 +35,9 @@ pub fn run(suite: &str, repetitions: u32) -> Run {
             file_system: Some("ext4".to_owned()),
             device: Some("nvme0n1".to_owned()),
             fsync_us: Some(412.0),
+            read_ahead_kib: Some(128),
+            random_read_us: None,
+            random_read_after_us: None,
             load_average: Some(0.12),
             commit: Some("0123abc".to_owned()),
             rustc: Some("rustc 1.95.0".to_owned()),
@@ -70,6 +73,7 @@ pub fn target(store: &str, fsync: &str) -> Target {
         compression: "none".to_owned(),
         address: None,
         program: None,
+        read_ahead: None,
         caveats: Vec::new(),
     }
 }
@@ -109,7 +113,8 @@ pub fn cell(table: &str, row: &str, column: &str, target: Target, workload: Work
     let id = format!("{}/{}/{access}/{fsync}/{row}/{column}", workload.name, target.store);
     let (table, row, column) = (table.to_owned(), row.to_owned(), column.to_owned());
     let (group, together, figure, reference) = (None, false, Figure::Throughput, false);
-    Cell { id, table, row, column, target, workload, group, together, figure, reference }
+    let own_device = None;
+    Cell { id, table, row, column, target, workload, group, together, figure, reference, own_device }
 }
 
 /// Figures of so many operations each second.

@@ -115,7 +115,7 @@ fn nine_tenths_of_one_kind_are_not_mixed() {
 
 #[test]
 fn what_nothing_fits_is_not_measured() {
-    for scenario in ["Write-heavy", "Mixed", "Durable", "Scan", "Cold", "Footprint", "Recovery"] {
+    for scenario in ["Write-heavy", "Mixed", "Durable", "Scan", "Cold", "Footprint", "Recovery", "Reopen"] {
         assert_eq!(verdict(duel(&FAST, &SLOW), scenario), "not measured.");
     }
 }

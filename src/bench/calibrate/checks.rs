@@ -7,23 +7,32 @@ mod tests;
 use super::{
     experiments::{Experiment, Subject},
     figure::{Figure, columns, real},
+    latency_bounds::{self, Turn},
 };
 use crate::{
-    bench::result::{Access, Measurement, Workload},
-    engine::synthetic::calibration::{Record, Span},
+    bench::{
+        result::{Access, Measurement, Operation, Workload, metric::RECOVERY},
+        run::LEAST_USER_BYTES,
+    },
+    engine::synthetic::calibration::{Call, CallKind, PAGE, ProcessMemory, Record, Span},
 };
 use std::ops::RangeInclusive;
 
-/// Maximum memory of the harness, or of a server, besides the engine's: histograms, threads, connections, the
-/// versions of keys, and the pairs that the engine holds beyond the expected value.
-const HARNESS_BYTES: f64 = (12 << 20) as f64;
-/// Maximum memory of a server's program file, which is part of every measurement over the wire.
-const PROGRAM_BYTES: f64 = (24 << 20) as f64;
+/// Maximum memory that the harness, or a server, frees at the end of a cell, before the engine looks: buffers and
+/// stacks of threads.
+const FREED_BYTES: f64 = (2 << 20) as f64;
 /// Maximum size of a file system's block map of a file.
 const BLOCK_MAP_BYTES: f64 = (256 << 10) as f64;
-/// Maximum number of bytes that a file system writes for itself on behalf of a process: pages of its bitmaps and
-/// inodes.
-const FILE_SYSTEM_BYTES: f64 = (128 << 10) as f64;
+/// Maximum number of bytes that ext4 writes for each sync, and beside: one descriptor block and one commit block of
+/// the journal, and at most six blocks of metadata (inode, block bitmap, group descriptor, extents, quota, superblock);
+/// beside that, these blocks in their places, once they are written back.
+const JOURNAL_BYTES: (f64, f64) = ((32 << 10) as f64, (2 << 20) as f64);
+/// Maximum number of bytes and of requests by which ext4 looks up the places of a file: inode, extents, bitmaps and
+/// directories, each in a block of its own, and two neighbours of some.
+const LOOK_UP: (f64, f64) = ((256 << 10) as f64, 32.0);
+/// Part, and time in microseconds, by which a percentile up to the 99th may exceed the engine's own time. Beyond that
+/// the way there and back took too long for the value to prove anything, although it is possible.
+const UNDECIDED: (f64, f64) = (0.5, 1000.0);
 /// Relative error of a histogram of three digits, and of its mean.
 const DIGITS: f64 = 0.002;
 /// Maximum number of reads that see a value as expired while the engine, at another moment, does not, or the reverse.
@@ -65,6 +74,9 @@ struct Judge<'e> {
 
 /// Returns all checked metrics of an experiment. The engine must have been quiesced before and after each cell.
 pub(super) fn judge(experiment: &Experiment, evidence: &Evidence) -> Vec<Figure> {
+    if experiment.subject == Subject::Recovery {
+        return recovery(experiment, evidence).into_iter().collect();
+    }
     // The load may have opened and closed the engine before.
     let with_cells = |record: &Record| record.spans.len() >= 2 * experiment.cells.len();
     let Some(session) = evidence.records.iter().position(with_cells) else { return Vec::new() };
@@ -86,7 +98,7 @@ pub(super) fn judge(experiment: &Experiment, evidence: &Evidence) -> Vec<Figure>
             figures: Vec::new(),
         };
         match experiment.subject {
-            Subject::Latency => judge.closed_loop(),
+            Subject::Latency | Subject::Threads => judge.closed_loop(),
             Subject::OpenLoop => judge.open_loop(),
             Subject::Window => judge.window(),
             Subject::Overload => judge.overload(),
@@ -97,11 +109,41 @@ pub(super) fn judge(experiment: &Experiment, evidence: &Evidence) -> Vec<Figure>
             Subject::TimerSyncs => judge.timer_syncs(),
             Subject::Expiration => judge.expiration(),
             Subject::Processor => judge.processor(),
+            Subject::Written => judge.written(),
+            Subject::DeviceWrites => judge.device_writes(),
+            Subject::DeviceReads => judge.device_reads(),
             Subject::Bytes => judge.all_bytes(),
+            // Has no quiesce phase, and is checked above.
+            Subject::Recovery => {}
         }
         figures.append(&mut judge.figures);
     }
     figures
+}
+
+/// Returns the time of a recovery: from the start of the last open to the end of the first read. A store that was not
+/// killed opens faster than its writes allow.
+fn recovery(experiment: &Experiment, evidence: &Evidence) -> Option<Figure> {
+    let (cell, measurement) = experiment.cells.first().zip(evidence.measurements.first())?;
+    let (loaded, opened) = (evidence.records.first()?, evidence.records.last()?);
+    let mut calls = opened.spans.iter().flat_map(|span| &span.calls);
+    let read = calls.next().map_or(opened.close.0, |call| call.end);
+    let next = calls.next().map_or(opened.close.0, |call| call.begin);
+    let writes = cell.workload.keys + cell.workload.operations.unwrap_or(0);
+    let known = real(writes * experiment.truth.replay_us) / 1e6;
+    let truth = seconds(read - opened.open.0).max(known);
+    let most = seconds(next - loaded.close.1).max(truth);
+    let (column, unit, of) = columns().find(|(name, ..)| *name == RECOVERY.name)?;
+    Some(Figure {
+        workload: cell.workload.name.clone(),
+        access: experiment.access,
+        column,
+        unit,
+        truth,
+        allowed: truth * (1.0 - DIGITS)..=most * (1.0 + DIGITS),
+        decided_to: truth * (1.0 + UNDECIDED.0),
+        measured: of(measurement),
+    })
 }
 
 impl Judge<'_> {
@@ -113,6 +155,7 @@ impl Judge<'_> {
             column: name,
             unit,
             truth,
+            decided_to: f64::INFINITY,
             allowed,
             measured: of(self.measurement),
         });
@@ -134,27 +177,31 @@ impl Judge<'_> {
         real(self.workload.operations.unwrap_or(0))
     }
 
-    /// Returns the lower and upper bounds of the latency of each operation, in microseconds. They follow from its
-    /// own times and from those of the operations before and after it.
-    fn bounds(&self) -> (Vec<f64>, Vec<f64>) {
+    /// Returns the operations of all threads, each of which starts an operation when its previous one has ended.
+    fn turns(&self) -> Vec<Turn> {
+        let mut calls = self.span.calls.clone();
+        // Over the wire, threads of the server serve the single connection in turn.
+        if self.experiment.subject == Subject::Threads {
+            calls.sort_by_key(|call| (call.thread, call.begin));
+        } else {
+            calls.iter_mut().for_each(|call| call.thread = 0);
+        }
+        let of_thread = |own| latency_bounds::turns(own, self.begin, self.span.settle.0);
+        calls.chunk_by(|one, next| one.thread == next.thread).flat_map(of_thread).collect()
+    }
+
+    /// Returns the lower and upper bounds of the latency of each operation that started at a rate, in microseconds.
+    /// Latency counts from the intended start; the first operation does not start before the quiesce phase ends.
+    fn bounds(&self, rate: f64) -> (Vec<f64>, Vec<f64>) {
         let calls = &self.span.calls;
         let next = calls.iter().skip(1).map(|call| call.begin).chain([self.span.settle.0]);
         let first = calls.first().map_or(self.begin, |call| call.begin);
-        let mut before = self.begin;
         let mut bounds = (Vec::new(), Vec::new());
         for (number, (call, next)) in (0_u64..).zip(calls.iter().zip(next)) {
-            let (latest, earliest) = match self.workload.rate {
-                // Latency counts from the intended start; the first operation does not start before the quiesce
-                // phase ends.
-                Some(rate) => {
-                    let late = real(number) * 1e9 / rate;
-                    (real(first) + late, real(self.begin) + late)
-                }
-                None => (real(call.begin), real(before)),
-            };
+            let late = real(number) * 1e9 / rate;
+            let (latest, earliest) = (real(first) + late, real(self.begin) + late);
             bounds.0.push((real(call.end) - latest).max(0.0) / 1e3);
             bounds.1.push((real(next) - earliest).max(0.0) / 1e3);
-            before = call.end;
         }
         bounds
     }
@@ -184,22 +231,34 @@ impl Judge<'_> {
         (seconds(last - first).max(asked), seconds(self.span.settle.0 - self.begin).max(asked))
     }
 
-    /// Adds the latency metrics over all operations: those that started, and those missed in the requested time.
-    fn latencies(&mut self) {
-        let (mut least, mut most) = self.bounds();
+    /// Adds the latency metrics of an open loop: of operations that started, and of those missed in the requested time.
+    fn open_latencies(&mut self) {
+        let (mut least, mut most) = self.bounds(self.workload.rate.unwrap_or(1.0));
         let (waited, waited_at_most) = self.waits();
         least.extend(waited);
         most.extend(waited_at_most);
-        self.distribution("", least, most);
+        most.sort_by(f64::total_cmp);
+        self.distribution("", least, mean(&most), &|quantile| at(&most, quantile));
     }
 
-    /// Adds mean and percentiles of the latency, as metrics whose names begin with `name`. `least` and `most` are
-    /// the bounds of each operation in microseconds.
-    fn distribution(&mut self, name: &str, mut least: Vec<f64>, mut most: Vec<f64>) {
+    /// Adds the latency metrics of operations of a closed loop, as metrics whose names begin with `name`.
+    fn closed_latencies(&mut self, name: &str, turns: &[Turn]) {
+        let least = turns.iter().map(|turn| turn.inside).collect();
+        let most = |quantile| latency_bounds::largest_at(turns, quantile);
+        self.distribution(name, least, latency_bounds::largest_mean(turns), &most);
+    }
+
+    /// Adds mean and percentiles of the latency, as metrics whose names begin with `name`. `least` are lower bounds of
+    /// each operation in microseconds, `most_mean` and `most_at` the upper bounds of the mean and of a quantile.
+    fn distribution(
+        &mut self,
+        name: &str,
+        mut least: Vec<f64>,
+        most_mean: f64,
+        most_at: &dyn Fn(f64) -> f64,
+    ) {
         least.sort_by(f64::total_cmp);
-        most.sort_by(f64::total_cmp);
-        let mean = |all: &[f64]| all.iter().sum::<f64>() / real(all.len().max(1) as u64);
-        self.between(&format!("{name}mean_us"), mean(&least), mean(&most));
+        self.between(&format!("{name}mean_us"), mean(&least), most_mean);
         for (column, quantile, fewest) in [
             ("p50_us", 0.5, 1),
             ("p90_us", 0.9, 1),
@@ -210,14 +269,19 @@ impl Judge<'_> {
         ] {
             // Results omit the percentile if there are fewer operations.
             if least.len() >= fewest {
-                self.between(&format!("{name}{column}"), at(&least, quantile), at(&most, quantile));
+                let least = at(&least, quantile);
+                self.between(&format!("{name}{column}"), least, most_at(quantile));
+                // The few largest latencies are those of a paused machine.
+                if let Some(figure) = self.figures.last_mut().filter(|_| quantile <= 0.99) {
+                    figure.decided_to = least * (1.0 + UNDECIDED.0) + UNDECIDED.1;
+                }
             }
         }
     }
 
     fn closed_loop(&mut self) {
         self.counts(self.operations());
-        self.latencies();
+        self.closed_latencies("", &self.turns());
     }
 
     /// Adds the number of operations, the measured time and the throughput.
@@ -235,16 +299,56 @@ impl Judge<'_> {
     /// Adds the metrics of each kind of operation. The workload must have one thread.
     fn kinds(&mut self) {
         self.counts(self.operations());
-        let (least, most) = self.bounds();
-        for (name, writes) in [("get ", false), ("update ", true)] {
-            let own = |all: &[f64]| -> Vec<f64> {
-                let calls = all.iter().zip(&self.span.calls);
-                calls.filter(|(_, call)| call.commit.is_some() == writes).map(|(time, _)| *time).collect()
-            };
-            let (least, most) = (own(&least), own(&most));
-            self.exact(&format!("{name}count"), real(least.len() as u64));
-            self.distribution(name, least, most);
+        let operations = self.calls_by_operation();
+        let calls: Vec<_> = operations.iter().map(|(_, call)| *call).collect();
+        let turns = latency_bounds::turns(&calls, self.begin, self.span.settle.0);
+        for (name, kind) in [
+            ("get ", Operation::Get),
+            ("update ", Operation::Update),
+            ("insert ", Operation::Insert),
+            ("delete ", Operation::Delete),
+            ("scan ", Operation::Scan),
+            ("read-modify-write ", Operation::ReadModifyWrite),
+        ] {
+            if !self.workload.mix.contains_key(&kind) {
+                continue;
+            }
+            let kinds = || operations.iter().map(|(found, _)| *found == kind);
+            let follows = [false].into_iter().chain(kinds());
+            let own: Vec<_> = turns
+                .iter()
+                .zip(kinds().zip(follows))
+                .filter(|(_, (is_own, _))| *is_own)
+                .map(|(turn, (_, follows))| Turn { follows, ..*turn })
+                .collect();
+            self.exact(&format!("{name}count"), real(own.len() as u64));
+            self.closed_latencies(name, &own);
         }
+    }
+
+    /// Returns each operation of a single thread, from the start of its first call to the end of its last one: a
+    /// read-modify-write reads and then writes.
+    fn calls_by_operation(&self) -> Vec<(Operation, Call)> {
+        let modifies = self.workload.mix.contains_key(&Operation::ReadModifyWrite);
+        let mut operations: Vec<(Operation, Call)> = Vec::new();
+        for call in &self.span.calls {
+            let kind = match call.kind {
+                CallKind::Read if modifies => Operation::ReadModifyWrite,
+                CallKind::Read => Operation::Get,
+                CallKind::Insert => Operation::Insert,
+                CallKind::Delete => Operation::Delete,
+                CallKind::Scan => Operation::Scan,
+                CallKind::Update => {
+                    if let Some((_, read)) = operations.last_mut().filter(|_| modifies) {
+                        read.end = call.end;
+                        continue;
+                    }
+                    Operation::Update
+                }
+            };
+            operations.push((kind, *call));
+        }
+        operations
     }
 
     /// Adds the metrics of threads whose writes are committed in groups. Every thread always has one write in
@@ -269,7 +373,7 @@ impl Judge<'_> {
 
     fn open_loop(&mut self) {
         self.counts(self.operations());
-        self.latencies();
+        self.open_latencies();
     }
 
     /// The expected count is the one of the engine, since a busy machine may wake the driver too late for the last
@@ -282,7 +386,7 @@ impl Judge<'_> {
         let begun = self.span.calls.len() as u64;
         self.counts(real(begun));
         self.exact("unstarted_operations", real(self.intended().saturating_sub(begun)));
-        self.latencies();
+        self.open_latencies();
     }
 
     fn allocations(&mut self) {
@@ -342,26 +446,61 @@ impl Judge<'_> {
     fn written(&mut self) {
         let (truth, count) = (&self.experiment.truth, self.operations());
         let user = count * self.workload.pair_bytes();
-        let written = count * real(truth.write_bytes + truth.debt_bytes);
-        let most = written + FILE_SYSTEM_BYTES;
+        let bytes = if truth.write_bytes == 0 { PAGE } else { truth.write_bytes };
+        let written = count * real(bytes + truth.overwrite_bytes + truth.debt_bytes);
         self.exact("operations", count);
         self.exact("user_bytes", user);
-        self.add("written_bytes", written, written..=most);
-        self.add("write_amplification", written / user, written / user..=most / user);
-        if self.measurement.device_bytes.is_some() {
-            // Includes the writes of all processes, and those of the file system itself.
-            self.add("device_bytes", written, written..=f64::INFINITY);
+        // A server's write calls are also those of its sockets, so its results have none.
+        if self.experiment.access == Access::InProcess {
+            self.exact("written_bytes", written);
+            if user >= real(LEAST_USER_BYTES) {
+                self.exact("write_amplification", written / user);
+            }
         }
     }
 
+    /// Adds the metrics of synced writes to a device of the cell's own: each is written at once, with the journal.
+    fn device_writes(&mut self) {
+        self.written();
+        let truth = &self.experiment.truth;
+        let (count, user) = (self.operations(), self.operations() * self.workload.pair_bytes());
+        let written = count * real(truth.write_bytes + truth.overwrite_bytes);
+        let (each, beside) = JOURNAL_BYTES;
+        let most = written + count * each + beside;
+        self.add("device_bytes", written, written..=most);
+        self.add("device_write_amplification", written / user, written / user..=most / user);
+    }
+
+    /// Adds the metrics of reads from a device of the cell's own. With limited memory, the page cache may have as much
+    /// of the file when it is read a second time as fits into the limit.
+    fn device_reads(&mut self) {
+        let (truth, count) = (&self.experiment.truth, self.operations());
+        let (bytes, places) = (real(truth.read_bytes), real(truth.read_file_bytes / truth.read_bytes.max(1)));
+        let fits =
+            self.experiment.memory_limit.map_or(0.0, |limit| real(limit) / real(truth.read_file_bytes));
+        let least = if count > places { places + (count - places) * (1.0 - fits) } else { count } / count;
+        let (look_up, requests) = LOOK_UP;
+        self.exact("operations", count);
+        self.add("device_read_bytes_per_get", bytes, bytes * least..=bytes + look_up / count);
+        self.add("device_reads_per_get", 1.0, least..=1.0 + requests / count);
+    }
+
+    /// Adds the metrics of memory. Beside the engine's, the process has memory of the harness, or of a server and its
+    /// program: what is resident when the engine looks, at the end of the cell.
     fn memory(&mut self) {
         let truth = &self.experiment.truth;
         let (held, mapped) = (real(truth.memory_bytes), real(truth.mapped_bytes));
-        let program = if self.experiment.access == Access::Wire { PROGRAM_BYTES } else { 0.0 };
-        let peak = held + mapped + real(truth.surge_bytes);
-        self.add("anonymous_bytes", held, held..=held + HARNESS_BYTES);
+        // In process, what the process had before it first opened the engine is not measured.
+        let first = self.evidence.records.first().unwrap_or(self.record).memory;
+        let before = if self.experiment.access == Access::Wire { ProcessMemory::default() } else { first };
+        let (now, peak) = (self.span.memory, held + mapped + real(truth.surge_bytes));
+        let beside =
+            |now: u64, before: u64, own: f64| (real(now) - real(before) - own).max(0.0) + FREED_BYTES;
+        let anonymous = held + beside(now.anonymous, before.anonymous, held);
+        let resident = beside(now.resident, before.resident, held + mapped);
+        self.add("anonymous_bytes", held, held..=anonymous);
         self.exact("mapped_bytes", mapped);
-        self.add("peak_memory_bytes", peak, peak..=peak + HARNESS_BYTES + program);
+        self.add("peak_memory_bytes", peak, peak..=peak + resident);
     }
 
     fn sizes(&mut self) {
@@ -412,6 +551,11 @@ impl Judge<'_> {
             self.between("reopen_seconds", seconds(open.1 - open.0), seconds(used - close.1));
         }
     }
+}
+
+/// Returns the mean of `values`, 0 without any.
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / real(values.len().max(1) as u64)
 }
 
 /// Returns the value at a quantile of sorted values, by the same rule as a histogram.

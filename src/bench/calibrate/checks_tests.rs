@@ -6,7 +6,7 @@ use crate::{
         calibrate::experiments,
         result::{FileSize, Latency, Operation},
     },
-    engine::synthetic::calibration::Call,
+    engine::synthetic::calibration::{Call, CallKind, ProcessMemory},
 };
 use std::collections::BTreeMap;
 
@@ -15,7 +15,13 @@ const MS: u64 = 1_000_000;
 /// Returns the records of an engine: operations of 1 ms that start every 10 ms, first those of the load, then
 /// those of two cells, each between quiesce phases. Every other operation is a write, and two writes make a
 /// commit.
-fn records(operations: u64) -> Vec<Record> {
+fn records(experiment: &Experiment) -> Vec<Record> {
+    let operations = experiment.cells[0].workload.operations.unwrap_or(20).min(20_000);
+    let modifies = experiment.cells[0].workload.mix.contains_key(&Operation::ReadModifyWrite);
+    let kinds: &[CallKind] = match modifies {
+        true => &[CallKind::Read, CallKind::Update, CallKind::Insert, CallKind::Delete, CallKind::Scan],
+        false => &[CallKind::Read, CallKind::Update],
+    };
     let length = (operations * 10 + 2) * MS;
     let span = |number: u64| {
         let begin = 2 * MS + number * length;
@@ -23,6 +29,8 @@ fn records(operations: u64) -> Vec<Record> {
             begin: begin + call * 10 * MS,
             end: begin + call * 10 * MS + MS,
             commit: (call % 2 == 1).then_some(call / 4 + 1),
+            kind: kinds[call as usize % kinds.len()],
+            thread: call % 2,
         });
         let settle = begin + operations * 10 * MS;
         Span {
@@ -38,11 +46,17 @@ fn records(operations: u64) -> Vec<Record> {
             length_bytes: (9 << 20, 6 << 20),
             used_bytes: (7 << 20, 6 << 20),
             alive_bytes: 1 << 20,
+            memory: ProcessMemory::default(),
             settle: (settle, settle + MS),
         }
     };
     let end = 5 * length;
-    let first = Record { open: (0, MS), spans: (0..4).map(span).collect(), close: (end, end + 5 * MS) };
+    let first = Record {
+        open: (0, MS),
+        spans: (0..4).map(span).collect(),
+        memory: ProcessMemory::default(),
+        close: (end, end + 5 * MS),
+    };
     let again = Record {
         open: (end + 6 * MS, end + 9 * MS),
         close: (end + 10 * MS, end + 11 * MS),
@@ -54,10 +68,8 @@ fn records(operations: u64) -> Vec<Record> {
 /// Returns evidence in which every metric has its expected value, except for `broken`, whose value is multiplied
 /// by `scale`.
 fn evidence(experiment: &Experiment, scale: f64, broken: &str) -> Evidence {
-    let records = records(experiment.cells[0].workload.operations.unwrap_or(20));
-    // `device_bytes` is only checked if it was measured.
-    let told = || Measurement { device_bytes: Some(0), ..Measurement::default() };
-    let empty = experiment.cells.iter().map(|_| told()).collect();
+    let records = records(experiment);
+    let empty = experiment.cells.iter().map(|_| Measurement::default()).collect();
     let mut evidence = Evidence { measurements: empty, records, end: 100_000 * MS };
     // The first call of `judge` yields the expected values; the measurements are then built from them.
     let truths = judge(experiment, &evidence);
@@ -108,6 +120,9 @@ fn answered(truth: &dyn Fn(&str) -> Option<f64>) -> Measurement {
         written_bytes: whole("written_bytes"),
         device_bytes: whole("device_bytes"),
         write_amplification: truth("write_amplification"),
+        device_write_amplification: truth("device_write_amplification"),
+        device_read_bytes_per_get: truth("device_read_bytes_per_get"),
+        device_reads_per_get: truth("device_reads_per_get"),
         disk_bytes: whole("disk_bytes"),
         space_amplification: truth("space_amplification"),
         live_size: size("live length", "live blocks", "live_bytes"),
@@ -124,6 +139,7 @@ fn answered(truth: &dyn Fn(&str) -> Option<f64>) -> Measurement {
         load_seconds: truth("load_seconds"),
         close_seconds: truth("close_seconds"),
         reopen_seconds: truth("reopen_seconds"),
+        recovery_seconds: truth("recovery_seconds"),
         ..Measurement::default()
     }
 }
@@ -147,7 +163,17 @@ fn kinds(truth: &dyn Fn(&str) -> Option<f64>) -> BTreeMap<Operation, Latency> {
         Some(count) => {
             [(Operation::Get, Latency { count: count.round() as u64, ..Latency::default() })].into()
         }
-        None => [(Operation::Get, of("get")), (Operation::Update, of("update"))].into(),
+        None => {
+            let kinds = [
+                (Operation::Get, "get"),
+                (Operation::Update, "update"),
+                (Operation::Insert, "insert"),
+                (Operation::Delete, "delete"),
+                (Operation::Scan, "scan"),
+                (Operation::ReadModifyWrite, "read-modify-write"),
+            ];
+            kinds.map(|(kind, name)| (kind, of(name))).into()
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! Experiments of a calibration: costs of the calibration engine, and the cells that measure them.
 
 use crate::{
-    bench::result::{Access, Cell, CellKind, Commits, Figure, Operation, Order, Size, Target, Workload},
+    bench::result::{
+        Access, Cell, CellKind, Commits, Figure, Operation, Order, OwnDevice, Size, Target, Workload,
+    },
     engine::{
         Fsync,
         synthetic::calibration::{CALIBRATION, Cost, PAGE, Part, Stall, Truth},
@@ -34,8 +36,18 @@ pub(super) enum Subject {
     TimerSyncs,
     /// Reads of values that expire, and removals of expired keys.
     Expiration,
+    /// Counts and latency of several threads that read at the same time.
+    Threads,
     /// CPU time.
     Processor,
+    /// Bytes that the engine has written.
+    Written,
+    /// Bytes written to a device of the cell's own.
+    DeviceWrites,
+    /// Bytes and requests read from a device of the cell's own.
+    DeviceReads,
+    /// Time to open a store whose process was killed.
+    Recovery,
     /// Bytes, sizes, memory, and the times of load, quiesce phase, close and reopening.
     Bytes,
 }
@@ -48,6 +60,10 @@ pub(super) struct Experiment {
     pub access: Access,
     pub truth: Truth,
     pub cells: Vec<Cell>,
+    /// `true` if this process writes to the same disk meanwhile.
+    pub foreign_writes: bool,
+    /// Limit of memory and page cache, in bytes.
+    pub memory_limit: Option<u64>,
 }
 
 /// Returns all experiments, in process and over the wire.
@@ -57,14 +73,28 @@ pub(super) fn all() -> Vec<Experiment> {
         let others = [kinds(access), crowd(access), timer(access), processor(access), bytes(access)];
         times.into_iter().chain(others).chain([expiration(access)])
     };
-    // A server's allocations are not counted, and it always commits in groups.
-    let in_process = [groups(), allocations()];
-    [Access::InProcess, Access::Wire].into_iter().flat_map(of).chain(in_process).collect()
+    // A server's allocations are not counted, and it always commits in groups. It hides which operation a call of
+    // its engine belongs to, and adds the writes of its sockets to those of the engine.
+    let in_process = [groups(), allocations(), other_kinds(), threads(), warm_up(), in_place(), appends()];
+    let devices = [device_writes(), device_reads(), memory_limit()];
+    let recoveries = [200, 800].map(recovery);
+    let others = in_process.into_iter().chain(devices).chain(recoveries);
+    [Access::InProcess, Access::Wire].into_iter().flat_map(of).chain(others).collect()
+}
+
+/// Returns the factor by which times in the engine are longer over the wire, where a request passes several threads: a
+/// busy machine lets each of them wait for milliseconds.
+fn longer_than_the_way(access: Access, times: u64) -> u64 {
+    match access {
+        Access::InProcess => 1,
+        Access::Wire => times,
+    }
 }
 
 /// Returns an experiment with a latency distribution whose percentiles are far apart.
 fn latency(access: Access) -> Experiment {
-    let part = |count, ms| Part { count, cost: Cost { cpu_ns: 0, sleep_ns: ms * MS } };
+    let times = longer_than_the_way(access, 4);
+    let part = |count, ms| Part { count, cost: Cost { cpu_ns: 0, sleep_ns: ms * times * MS } };
     let reads = vec![part(575, 1), part(335, 4), part(80, 12), part(8, 40), part(2, 120)];
     let truth = Truth { reads, write_bytes: PAGE, ..Truth::default() };
     let read = workload("latency", Operation::Get, 1000);
@@ -179,7 +209,8 @@ fn expiration(access: Access) -> Experiment {
 
 /// Returns an experiment in which one thread reads and writes, with different latencies.
 fn kinds(access: Access) -> Experiment {
-    let cost = |us| Cost { cpu_ns: 0, sleep_ns: us * MS / 1000 };
+    let times = longer_than_the_way(access, 6);
+    let cost = |us| Cost { cpu_ns: 0, sleep_ns: us * times * MS / 1000 };
     let part = |count, us| Part { count, cost: cost(us) };
     let reads = vec![part(850, 400), part(130, 2500), part(20, 12_000)];
     let truth = Truth { reads, write: cost(1200), write_bytes: PAGE, ..Truth::default() };
@@ -188,6 +219,102 @@ fn kinds(access: Access) -> Experiment {
         ..workload("kinds", Operation::Get, 2400)
     };
     experiment("kinds", Subject::Kinds, access, truth, vec![mixed])
+}
+
+/// Returns an experiment in which one thread inserts, deletes, scans, and reads and writes a key.
+fn other_kinds() -> Experiment {
+    let cost = |us| Cost { cpu_ns: 0, sleep_ns: us * MS / 1000 };
+    let reads = vec![Part { count: 850, cost: cost(400) }, Part { count: 150, cost: cost(2500) }];
+    let truth = Truth { reads, write: cost(700), scan: cost(1500), ..Truth::default() };
+    let kinds = [Operation::Insert, Operation::Delete, Operation::Scan, Operation::ReadModifyWrite]
+        .map(|kind| (kind, 0.25));
+    // Enough operations of each kind for a percentile of one in a thousand.
+    let mixed = Workload { mix: kinds.into(), keys: 2000, ..workload("other kinds", Operation::Scan, 5200) };
+    experiment("other kinds", Subject::Kinds, Access::InProcess, truth, vec![mixed])
+}
+
+/// Returns an experiment with four threads that read at the same time.
+fn threads() -> Experiment {
+    let part = |count, us| Part { count, cost: Cost { cpu_ns: 0, sleep_ns: us * MS / 1000 } };
+    let reads = vec![part(900, 1000), part(80, 4000), part(20, 15_000)];
+    let truth = Truth { reads, ..Truth::default() };
+    let read = Workload { threads: 4, ..workload("threads", Operation::Get, 3000) };
+    experiment("threads", Subject::Threads, Access::InProcess, truth, vec![read])
+}
+
+/// Returns an experiment whose warm-up does the same operations as the measurement, and must not count.
+fn warm_up() -> Experiment {
+    let part = |count, us| Part { count, cost: Cost { cpu_ns: 0, sleep_ns: us * MS / 1000 } };
+    let truth = Truth { reads: vec![part(90, 1000), part(10, 7000)], ..Truth::default() };
+    let read = Workload { warmup_seconds: 0.3, ..workload("warm-up", Operation::Get, 400) };
+    experiment("warm-up", Subject::Latency, Access::InProcess, truth, vec![read])
+}
+
+/// Returns an experiment in which each write overwrites the same pages, while another program writes too.
+fn in_place() -> Experiment {
+    let truth = Truth { overwrite_bytes: 6 * PAGE, ..Truth::default() };
+    let update = workload("in place", Operation::Update, 500);
+    Experiment {
+        foreign_writes: true,
+        ..experiment("in place", Subject::Written, Access::InProcess, truth, vec![update])
+    }
+}
+
+/// Returns an experiment of appends that are small parts of a page, each with a sync.
+fn appends() -> Experiment {
+    let truth = Truth { write_bytes: 256, ..Truth::default() };
+    let update = workload("small appends", Operation::Update, 500);
+    let mut experiment =
+        experiment("small appends", Subject::Written, Access::InProcess, truth, vec![update]);
+    experiment.cells.iter_mut().for_each(|cell| cell.target.fsync = Some(Fsync::Always.to_string()));
+    Experiment { foreign_writes: true, ..experiment }
+}
+
+/// Returns an experiment of writes in place, each with a sync, on a device of its own, while another program writes to
+/// the machine's device.
+fn device_writes() -> Experiment {
+    let truth = Truth { overwrite_bytes: 32 * PAGE, write_bytes: 2 * PAGE, ..Truth::default() };
+    let update =
+        Workload { value_bytes: Size::Fixed(4000), ..workload("device writes", Operation::Update, 300) };
+    let mut experiment =
+        experiment("device writes", Subject::DeviceWrites, Access::InProcess, truth, vec![update]);
+    for cell in &mut experiment.cells {
+        cell.target.fsync = Some(Fsync::Always.to_string());
+        cell.own_device = Some(OwnDevice { read_ahead_kib: None });
+    }
+    Experiment { foreign_writes: true, ..experiment }
+}
+
+/// Returns an experiment of reads that each take 8 KiB from a file that was dropped from the page cache.
+fn device_reads() -> Experiment {
+    let truth = Truth { read_bytes: 2 * PAGE, read_file_bytes: 8 * MIB, ..Truth::default() };
+    reads_of_device("device reads", truth, 1000)
+}
+
+/// Returns an experiment that reads a file twice, with too little memory to find it in the page cache at the second
+/// time.
+fn memory_limit() -> Experiment {
+    let truth = Truth { read_bytes: 8 * PAGE, read_file_bytes: 256 * MIB, ..Truth::default() };
+    Experiment { memory_limit: Some(96 * MIB), ..reads_of_device("memory limit", truth, 16_384) }
+}
+
+fn reads_of_device(name: &str, truth: Truth, reads: u64) -> Experiment {
+    let read = workload(name, Operation::Get, reads);
+    let mut experiment = experiment(name, Subject::DeviceReads, Access::InProcess, truth, vec![read]);
+    // Read-ahead by the device would not change a thing: each read says that it is alone.
+    let own_device = Some(OwnDevice { read_ahead_kib: Some(128) });
+    experiment.cells.iter_mut().for_each(|cell| cell.own_device = own_device);
+    experiment
+}
+
+/// Returns an experiment in which a process loads `keys` keys, updates each of them once and goes on until it is killed.
+/// To open its files takes a known time for each write that they hold.
+fn recovery(keys: u64) -> Experiment {
+    let write = Cost { cpu_ns: 0, sleep_ns: MS / 10 };
+    let truth = Truth { write, write_bytes: PAGE, replay_us: 200, ..Truth::default() };
+    let name = format!("recovery of {keys}");
+    let kill = Workload { keys, step: CellKind::Recovery, ..workload(&name, Operation::Update, keys) };
+    experiment(&name, Subject::Recovery, Access::InProcess, truth, vec![kill])
 }
 
 /// Returns an experiment with four threads whose writes are committed together: each write waits for the previous
@@ -293,6 +420,7 @@ fn experiment(
         compression: "none".into(),
         address: None,
         program: None,
+        read_ahead: None,
         caveats: Vec::new(),
     };
     let cell = |workload: Workload| Cell {
@@ -306,7 +434,8 @@ fn experiment(
         together: false,
         figure: Figure::Throughput,
         reference: true,
+        own_device: None,
     };
     let cells = workloads.into_iter().map(cell).collect();
-    Experiment { name: name.into(), subject, access, truth, cells }
+    Experiment { name: name.into(), subject, access, truth, cells, foreign_writes: false, memory_limit: None }
 }

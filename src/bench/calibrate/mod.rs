@@ -9,6 +9,7 @@
 mod checks;
 mod experiments;
 mod figure;
+mod latency_bounds;
 mod metric_table;
 
 use crate::{
@@ -18,6 +19,7 @@ use crate::{
         run::{
             self, calibrated,
             job::{self, Job},
+            memory::MemoryGroup,
             verification,
         },
     },
@@ -31,6 +33,11 @@ use nix::time::{ClockId, clock_gettime};
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -42,6 +49,8 @@ pub enum Error {
     File { path: PathBuf, source: io::Error },
     #[error("{experiment}: {text}")]
     NotMeasured { experiment: String, text: String },
+    #[error("{experiment}: {text}")]
+    Unavailable { experiment: String, text: String },
     #[error("{} of {all} figures are wrong; do not trust results of this build: {}", .wrong.len(), .wrong.join("; "))]
     Wrong { wrong: Vec<String>, all: usize },
 }
@@ -74,29 +83,43 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     fs::create_dir_all(directory).map_err(in_file(directory))?;
     let mut figures = Vec::new();
     for experiment in experiments::all() {
-        figures.extend(repeated(&experiment, tell, || judged(options, &experiment))?);
+        match repeated(&experiment, tell, || judged(options, &experiment)) {
+            // This machine or user has no loop device or no control group: results have no such cells either.
+            Err(Error::Unavailable { experiment, text }) => {
+                tell(&format!("{experiment}: not checked: {text}"))
+            }
+            found => figures.extend(found?),
+        }
     }
     // Fails, as it should, if the directory has other files.
     let _ = fs::remove_dir(directory);
     Ok(figures)
 }
 
-/// Returns the metrics of the first attempt without wrong ones, or those of the last attempt. An attempt with a
-/// wrong count is final, because no other process can change a count.
+/// Returns the metrics of an experiment, each of the first attempt that verifies it or, if none does, of the last one:
+/// a paused machine fails one attempt, a bug fails every attempt. An attempt with a wrong count is final, because no
+/// other process can change a count.
 fn repeated(
     experiment: &Experiment,
     tell: &mut dyn FnMut(&str),
     mut measure: impl FnMut() -> Result<Vec<Figure>, Error>,
 ) -> Result<Vec<Figure>, Error> {
-    let mut attempt = 1;
+    let (mut attempt, mut verified) = (1, Vec::<Figure>::new());
     loop {
-        let figures = measure()?;
+        let mut figures = measure()?;
+        for figure in &mut figures {
+            let earlier = verified.iter().find(|earlier| earlier.name() == figure.name());
+            if let Some(earlier) = earlier.filter(|_| !figure.is_true() && !figure.is_count()) {
+                *figure = earlier.clone();
+            }
+        }
         let wrong = || figures.iter().filter(|figure| !figure.is_true());
         if wrong().next().is_none() || wrong().any(Figure::is_count) || attempt == ATTEMPTS {
             return Ok(figures);
         }
         attempt += 1;
         let wrong: Vec<_> = wrong().map(metric_table::line).collect();
+        verified = figures.iter().filter(|figure| figure.is_true()).cloned().collect();
         tell(&format!(
             "{}, attempt {attempt} of {ATTEMPTS}, because of {}",
             experiment.name,
@@ -122,8 +145,10 @@ fn judged(options: &Options, experiment: &Experiment) -> Result<Vec<Figure>, Err
 ///
 /// [`Error::File`] if this program's file cannot be read.
 pub fn summary(figures: &[Figure]) -> Result<Calibration, Error> {
-    let failed = figures.iter().filter(|figure| !figure.is_true()).map(Figure::name).collect::<Vec<_>>();
-    let worst = figures.iter().filter(|figure| figure.counts_as_error());
+    let names =
+        |is: fn(&Figure) -> bool| figures.iter().filter(|figure| is(figure)).map(Figure::name).collect();
+    let (failed, undecided): (Vec<_>, Vec<_>) = (names(Figure::is_wrong), names(Figure::is_undecided));
+    let worst = figures.iter().filter(|figure| figure.counts_as_error() && !figure.is_undecided());
     let worst = worst.max_by(|a, b| a.error().total_cmp(&b.error()));
     let program = calibrated::program().map_err(in_file(Path::new("this program")))?;
     Ok(Calibration {
@@ -133,6 +158,7 @@ pub fn summary(figures: &[Figure]) -> Result<Calibration, Error> {
         passed: failed.is_empty(),
         figures: figures.len(),
         failed,
+        undecided,
         worst_error: worst.map_or(0.0, Figure::error),
         worst_figure: worst.map(Figure::name).unwrap_or_default(),
     })
@@ -144,7 +170,7 @@ pub fn summary(figures: &[Figure]) -> Result<Calibration, Error> {
 ///
 /// [`Error::Wrong`] with a line for each wrong metric.
 pub fn verdict(figures: &[Figure]) -> Result<(), Error> {
-    let wrong: Vec<_> = figures.iter().filter(|figure| !figure.is_true()).map(metric_table::line).collect();
+    let wrong: Vec<_> = figures.iter().filter(|figure| figure.is_wrong()).map(metric_table::line).collect();
     match wrong.is_empty() {
         true => Ok(()),
         false => Err(Error::Wrong { wrong, all: figures.len() }),
@@ -171,15 +197,24 @@ fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error
         target_pid: None,
         cold: false,
         in_slices: false,
+        loads_until_killed: false,
         verified: verification::MAX_COMPARED,
         server_cpus: None,
     };
-    let reports = job.run(&Cpus::default(), None);
+    let unavailable = |text| Error::Unavailable { experiment: experiment.name.clone(), text };
+    // The job has a group of its own; this one shows whether one can be made.
+    drop(experiment.memory_limit.map(MemoryGroup::new).transpose().map_err(unavailable)?);
+    let writer = experiment.foreign_writes.then(|| ForeignWriter::start(&options.directory));
+    let reports = job.run(&Cpus::default(), experiment.memory_limit);
     let end = now();
+    drop(writer);
     let lines = fs::read_to_string(&truth.record);
     for path in [&place, &truth.record] {
         // A missing file is reported when it is read below.
         let _ = fs::remove_file(path);
+    }
+    if let Some(Outcome::Unsupported(text)) = reports.first().map(|report| &report.outcome) {
+        return Err(unavailable(text.clone()));
     }
     let outcomes = reports.into_iter().map(|report| report.outcome);
     let not_measured = |text| Error::NotMeasured { experiment: experiment.name.clone(), text };
@@ -188,6 +223,38 @@ fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error
     let records: Result<Vec<Record>, _> = lines.lines().map(serde_json::from_str).collect();
     let records = records.map_err(|error| in_file(&truth.record)(error.into()))?;
     Ok(Evidence { measurements, records, end })
+}
+
+/// Another program's writes to the same disk: this process writes until it is dropped.
+struct ForeignWriter {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ForeignWriter {
+    fn start(directory: &Path) -> Self {
+        let (stop, path) = (Arc::new(AtomicBool::new(false)), directory.join("foreign"));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                // A write that fails is no part of the experiment.
+                let _ = fs::write(&path, [0x77; 64 << 10]);
+                let _ = fs::File::open(&path).and_then(|file| file.sync_data());
+            }
+            let _ = fs::remove_file(&path);
+        });
+        Self { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for ForeignWriter {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A failure of this thread is no part of the experiment.
+            let _ = thread.join();
+        }
+    }
 }
 
 fn sound(outcome: Outcome) -> Result<Measurement, String> {
@@ -220,6 +287,7 @@ mod tests {
             unit,
             truth: 10.0,
             allowed: 10.0..=11.0,
+            decided_to: f64::INFINITY,
             measured: Some(measured),
         };
         let (mut told, mut left) = (0, measured.into_iter());
@@ -238,6 +306,28 @@ mod tests {
         assert_eq!(attempts("operations", [12.0, 10.0, 10.0]), (1, false));
     }
 
+    /// A value that is possible, but far from the truth on a busy machine, is neither verified nor wrong.
+    #[test]
+    fn possible_values_that_prove_too_little_are_undecided() {
+        let figure = |measured| Figure {
+            workload: "kinds".into(),
+            access: Access::Wire,
+            column: "update p99_us",
+            unit: crate::bench::result::metric::Unit::Microseconds,
+            truth: 1000.0,
+            allowed: 1000.0..=9000.0,
+            decided_to: 2500.0,
+            measured: Some(measured),
+        };
+        let figures = [2000.0, 4390.0, 9500.0].map(figure);
+        assert_eq!(figures.clone().map(|figure| figure.is_true()), [true, false, false]);
+        assert_eq!(figures.clone().map(|figure| figure.is_wrong()), [false, false, true]);
+        let [verified, undecided, _] = figures;
+        let found = summary(&[verified, undecided]).unwrap();
+        assert_eq!((found.passed, found.undecided.len()), (true, 1));
+        assert!(metric_table::summary_text(&[], &found).contains("1 of 2 are not decided"));
+    }
+
     #[test]
     fn an_error_names_what_is_wrong_and_by_how_much() {
         let figure = Figure {
@@ -247,6 +337,7 @@ mod tests {
             unit: crate::bench::result::metric::Unit::Count,
             truth: 10.0,
             allowed: 10.0..=10.0,
+            decided_to: f64::INFINITY,
             measured: Some(9.0),
         };
         let right = Figure { measured: Some(10.0), ..figure.clone() };

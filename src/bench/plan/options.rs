@@ -261,6 +261,8 @@ pub enum Suite {
     Ycsb,
     /// The rows of redb's table.
     Redb,
+    /// Sizes, traffic of the device, and recovery, after equal numbers of writes.
+    Storage,
     /// A published experiment with its own parameters.
     Reproduction(Publication),
 }
@@ -274,6 +276,7 @@ impl Suite {
             Self::Xdag => "xdag",
             Self::Ycsb => "ycsb",
             Self::Redb => "redb",
+            Self::Storage => "storage",
             Self::Reproduction(publication) => publication.suite(),
         }
     }

@@ -34,9 +34,9 @@ pub fn unsupported_reason(cell: &Cell) -> Option<String> {
         CellKind::Retain | CellKind::Pop => None,
         CellKind::Count if synthetic::is_reference(store) => Some("there is nothing to count".into()),
         CellKind::Count => None,
-        CellKind::DiskSize | CellKind::Compact if !target.persistent => {
+        CellKind::DiskSize | CellKind::Compact | CellKind::Recovery if !target.persistent => {
             Some(format!("{store} in memory has no files"))
         }
-        CellKind::DiskSize | CellKind::Compact => None,
+        CellKind::DiskSize | CellKind::Compact | CellKind::Recovery => None,
     }
 }

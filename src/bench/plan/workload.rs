@@ -150,7 +150,11 @@ impl Workload {
         match self.step {
             CellKind::Operations => self.kinds().any(Operation::writes),
             CellKind::Count | CellKind::SourceScan | CellKind::SourceGet => false,
-            CellKind::DiskSize | CellKind::Compact | CellKind::Retain | CellKind::Pop => true,
+            CellKind::DiskSize
+            | CellKind::Compact
+            | CellKind::Retain
+            | CellKind::Pop
+            | CellKind::Recovery => true,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Machine, software and settings of a benchmark run, as text.
 
-use crate::bench::result::{Calibration, metric::Unit, number_format, run_file::RunFile};
+use crate::bench::result::{Calibration, Environment, metric::Unit, number_format, run_file::RunFile};
 
 /// Environment of a run, as text.
 pub struct EnvironmentText<'a> {
@@ -69,6 +69,8 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
             "fsync of 4 KiB",
             place.fsync_us.map_or_else(unknown, |us| number_format::short(Unit::Microseconds, us)),
         ),
+        ("Device read-ahead", place.read_ahead_kib.map_or_else(unknown, |kib| format!("{kib} KiB"))),
+        ("Random read of 4 KiB", random_reads(place)),
         ("Load average", place.load_average.map_or_else(unknown, |load| format!("{load:.2}"))),
         ("kvbench", format!("{}, commit {}", run.version, text(&place.commit))),
         ("Calibration", place.calibration.as_ref().map_or_else(|| "not calibrated".into(), calibration)),
@@ -89,9 +91,25 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
     facts
 }
 
+/// Returns the latency of random reads before and after a run with a cold cache.
+fn random_reads(place: &Environment) -> String {
+    let us = |value: Option<f64>| {
+        value.map_or_else(|| "unknown".to_owned(), |us| number_format::short(Unit::Microseconds, us))
+    };
+    match (place.random_read_us, place.random_read_after_us) {
+        (None, None) => "not measured".to_owned(),
+        (before, after) => format!("{} before the run, {} after it", us(before), us(after)),
+    }
+}
+
 fn calibration(found: &Calibration) -> String {
-    let Calibration { date, figures, failed, worst_error, worst_figure, .. } = found;
+    let Calibration { date, figures, failed, undecided, worst_error, worst_figure, .. } = found;
     match found.passed {
+        true if !undecided.is_empty() => format!(
+            "{date}: none of {figures} figures is wrong; on a busy machine {} were not verified: {}",
+            undecided.len(),
+            undecided.join(", ")
+        ),
         true => format!(
             "{date}: all {figures} figures are within their allowed range; the largest error is {:.2}% \
             ({worst_figure})",

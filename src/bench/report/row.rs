@@ -76,13 +76,16 @@ impl<'a> Entry<'a> {
         Self { run, cell, group, place, state, concurrent, notes: Vec::new(), measurements }
     }
 
-    /// Returns the name of the store, with its compression if any, for charts and tables.
+    /// Returns the name of the store, with its compression and its read-ahead if it has any, for charts and tables.
     pub fn label(&self) -> String {
         let target = &self.cell.target;
-        match target.compression.as_str() {
-            "none" | "" => target.store.clone(),
-            compression => format!("{}/{compression}", target.store),
-        }
+        let compression = Some(target.compression.as_str()).filter(|name| !["none", ""].contains(name));
+        let read_ahead = target.read_ahead.as_ref().filter(|setting| *setting == "on").map(|_| "read-ahead");
+        [Some(target.store.as_str()), compression, read_ahead]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join("/")
     }
 
     /// Returns the larger of the sizes of the data (keys and values) before and after the cell, in bytes.
@@ -224,6 +227,9 @@ impl<'a> Entry<'a> {
         }
         remarks
             .extend(self.measurements.values().flat_map(|measurement| measurement.warnings.iter().cloned()));
+        for (metric, reason) in self.measurements.values().flat_map(|measurement| &measurement.unmeasured) {
+            remarks.push(format!("No {metric}: {reason}."));
+        }
         remarks
     }
 }

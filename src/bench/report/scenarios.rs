@@ -5,7 +5,7 @@ use crate::{
     bench::result::{
         CellKind, Operation,
         loss_class::Level,
-        metric::{Metric, REOPEN, SPACE_AMPLIFICATION, THROUGHPUT},
+        metric::{Metric, RECOVERY, REOPEN, SPACE_AMPLIFICATION, THROUGHPUT},
     },
     engine::LossClass,
 };
@@ -30,7 +30,7 @@ const MOSTLY: f64 = 0.9;
 const MIXED: f64 = 0.100_001;
 
 /// All scenarios, in the order of the matrix.
-pub static SCENARIOS: [Scenario; 8] = [
+pub static SCENARIOS: [Scenario; 9] = [
     Scenario {
         title: "Read-heavy",
         scope: "at least 90% reads of single keys",
@@ -80,7 +80,13 @@ pub static SCENARIOS: [Scenario; 8] = [
     },
     Scenario {
         title: "Recovery",
-        scope: "time to open the files again; over the wire, to start a server with them",
+        scope: "time to open the store and read a key, after its process was killed under load, with a cold cache",
+        measure: &RECOVERY,
+        fits: |entry| entry.cell.workload.step == CellKind::Recovery,
+    },
+    Scenario {
+        title: "Reopen",
+        scope: "time to open a closed store again; over the wire, to start a server with its files",
         measure: &REOPEN,
         fits: |entry| entry.tells_size(),
     },

@@ -266,12 +266,14 @@ fn figure(run: &Run, cell: &Cell) -> String {
         Figure::Throughput => Some(measurement.throughput),
         Figure::Milliseconds => Some(measurement.seconds * 1e3),
         Figure::DiskBytes => measurement.disk_bytes.map(|bytes| bytes as f64),
+        Figure::DeviceReadBytes => measurement.device_read_bytes_per_get,
     })
     .map_or("failed".into(), |number| match cell.figure {
         Figure::Throughput => format!("{}  {:>8}", number_format::grouped(number), p99(run, cell)),
         Figure::Milliseconds if number < 10.0 => format!("{number:.2}ms"),
         Figure::Milliseconds => format!("{number:.0}ms"),
         Figure::DiskBytes => format!("{:.2} MiB", number / f64::from(1 << 20)),
+        Figure::DeviceReadBytes => format!("{:.1} KiB", number / 1024.0),
     })
 }
 

@@ -205,7 +205,7 @@ pub(super) fn redb(facts: &Published, ours: &OwnMetrics<'_>) -> String {
                 |m| m.disk_bytes.map(|bytes| bytes as f64),
                 |b| number_format::short(Unit::Bytes, b),
             ),
-            Figure::Milliseconds | Figure::Throughput => ours.figure(
+            Figure::Milliseconds | Figure::Throughput | Figure::DeviceReadBytes => ours.figure(
                 Some(cell),
                 |m| Some(m.seconds * 1e3),
                 |ms| match ms {

@@ -33,6 +33,16 @@ pub struct Cell {
     /// Whether it measures the harness, not an engine. Such a cell is in no table of engines.
     #[serde(default)]
     pub reference: bool,
+    /// Block device of its own. Such a cell measures bytes and sizes, no rates, latencies or times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_device: Option<OwnDevice>,
+}
+
+/// A loop device with a file system for the files of one cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OwnDevice {
+    /// Read-ahead of the device in KiB; absent: that of the machine's device.
+    pub read_ahead_kib: Option<u64>,
 }
 
 /// The part of a measurement that a table shows.
@@ -46,6 +56,8 @@ pub enum Figure {
     Milliseconds,
     /// Bytes on disk; less is better.
     DiskBytes,
+    /// Bytes read from the device by GET; less is better.
+    DeviceReadBytes,
 }
 
 /// What is measured.
@@ -78,6 +90,9 @@ pub struct Target {
     /// Name of the program that serves it, where that is another one than kvbench: `redis-server`.
     #[serde(default)]
     pub program: Option<String>,
+    /// Read-ahead of a memory map by the kernel: `on` or `off`; absent: the engine's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_ahead: Option<String>,
     /// Sentences from the engine's description that a reader of its numbers must know.
     pub caveats: Vec<String>,
 }
@@ -201,6 +216,8 @@ pub enum CellKind {
     Retain,
     /// Removes as many keys as the workload has operations, always the first of those that are left.
     Pop,
+    /// Opens the store after its process was killed while it updated, and its files were dropped from the page cache.
+    Recovery,
 }
 
 /// Kinds of operation.

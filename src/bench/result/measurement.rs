@@ -86,15 +86,24 @@ pub struct Measurement {
     pub allocated_bytes: Option<u64>,
     /// Bytes of keys and values that operations wrote, or deleted.
     pub user_bytes: u64,
-    /// Bytes that process wrote to files in the measured time and while it settled afterwards: flushes,
-    /// compactions and write-back of what these cells have caused, and of nothing before them. At most
-    /// `device_bytes`: for a page of a file that is in memory in large folios Linux counts the whole folio.
+    /// Bytes that the engine passed to write calls in the measured time and while it settled afterwards:
+    /// flushes and compactions of what these cells have caused, and of nothing before them. In process only.
     pub written_bytes: Option<u64>,
-    /// Bytes that the block device took in the same time, from all programs of the machine.
+    /// Bytes written in the same time to a device of the cell's own, with those of its file system's journal.
+    /// Results of schema 3 and earlier: bytes that the machine's device took from all programs.
     #[serde(default)]
     pub device_bytes: Option<u64>,
     /// `written_bytes / user_bytes`, from 1 MiB of `user_bytes` on.
     pub write_amplification: Option<f64>,
+    /// `device_bytes / user_bytes`, from 1 MiB of `user_bytes` on.
+    #[serde(default)]
+    pub device_write_amplification: Option<f64>,
+    /// Bytes read from a device of the cell's own, by GET; of cells that only read single keys.
+    #[serde(default)]
+    pub device_read_bytes_per_get: Option<f64>,
+    /// Read requests of that device, by GET.
+    #[serde(default)]
+    pub device_reads_per_get: Option<f64>,
     /// Bytes used on disk once settled, without what is reserved behind the end of files.
     pub disk_bytes: Option<u64>,
     /// `disk_bytes` by bytes of the keys and values that are alive.
@@ -122,6 +131,13 @@ pub struct Measurement {
     /// Time to open again what was closed; over the wire, to start a server with it, until it takes requests. Absent
     /// where no key was left.
     pub reopen_seconds: Option<f64>,
+    /// Time from the start of opening the store to its first read, after its process was killed under load and
+    /// its files were dropped from the page cache.
+    #[serde(default)]
+    pub recovery_seconds: Option<f64>,
+    /// Metrics that are absent, each with the reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unmeasured: BTreeMap<String, String>,
     /// What is doubtful about this measurement.
     pub warnings: Vec<String>,
 }

@@ -131,13 +131,27 @@ static P90: Metric =
 static MAX: Metric =
     Metric::new("max_us", "Largest latency", Unit::Microseconds, false, |m| latency(m, m.latency.max_us));
 static WRITTEN: Metric =
-    Metric::new("written_bytes", "Written", Unit::Bytes, false, |m| bytes(m.written_bytes));
+    Metric::new("written_bytes", "Written by the engine", Unit::Bytes, false, |m| bytes(m.written_bytes));
 static ANONYMOUS: Metric =
     Metric::new("anonymous_bytes", "Memory without files", Unit::Bytes, false, |m| bytes(m.anonymous_bytes));
 static MAPPED: Metric =
     Metric::new("mapped_bytes", "Mapped files", Unit::Bytes, false, |m| bytes(m.mapped_bytes));
 static DEVICE: Metric =
     Metric::new("device_bytes", "Written to the device", Unit::Bytes, false, |m| bytes(m.device_bytes));
+static DEVICE_WRITES: Metric =
+    Metric::new("device_write_amplification", "Device write amplification", Unit::Times, true, |m| {
+        m.device_write_amplification
+    });
+static READ_BYTES: Metric =
+    Metric::new("device_read_bytes_per_get", "Read from the device per GET", Unit::Bytes, true, |m| {
+        m.device_read_bytes_per_get
+    });
+static READS: Metric = Metric::new("device_reads_per_get", "Device reads per GET", Unit::Times, true, |m| {
+    m.device_reads_per_get
+});
+/// Time to open the store again after its process was killed under load, with a cold cache, in seconds.
+pub static RECOVERY: Metric =
+    Metric::new("recovery_seconds", "Recovery after a kill", Unit::Seconds, true, |m| m.recovery_seconds);
 static LIVE: Metric = Metric::new("live_bytes", "Disk before settling", Unit::Bytes, false, |m| {
     bytes(m.live_size.map(|size| size.used_bytes))
 });
@@ -156,7 +170,7 @@ static LOAD: Metric = Metric::new("load_seconds", "Load", Unit::Seconds, true, |
 static CLOSE: Metric = Metric::new("close_seconds", "Close", Unit::Seconds, false, |m| m.close_seconds);
 /// Time to open the closed store again, in seconds.
 pub static REOPEN: Metric =
-    Metric::new("reopen_seconds", "Reopen", Unit::Seconds, true, |m| m.reopen_seconds);
+    Metric::new("reopen_seconds", "Reopen after a close", Unit::Seconds, true, |m| m.reopen_seconds);
 
 /// Returns the main metric of a cell, which tables show first.
 pub fn of_figure(figure: Figure) -> &'static Metric {
@@ -164,11 +178,12 @@ pub fn of_figure(figure: Figure) -> &'static Metric {
         Figure::Throughput => &THROUGHPUT,
         Figure::Milliseconds => &DURATION,
         Figure::DiskBytes => &DISK,
+        Figure::DeviceReadBytes => &READ_BYTES,
     }
 }
 
 /// All metrics, in the order of the CSV.
-pub static METRICS: [&Metric; 25] = [
+pub static METRICS: [&Metric; 29] = [
     &THROUGHPUT,
     &DURATION,
     &MEAN,
@@ -188,10 +203,14 @@ pub static METRICS: [&Metric; 25] = [
     &WRITTEN,
     &DEVICE,
     &WRITE_AMPLIFICATION,
+    &DEVICE_WRITES,
+    &READ_BYTES,
+    &READS,
     &SPACE_AMPLIFICATION,
     &TIMER_SYNCS,
     &LOAD,
     &SETTLE,
     &CLOSE,
     &REOPEN,
+    &RECOVERY,
 ];

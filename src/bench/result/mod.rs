@@ -21,7 +21,8 @@ pub mod validity;
 pub mod work;
 
 pub use cell::{
-    Access, Cell, CellKind, Commits, Figure, Loses, OPERATIONS, Operation, Order, Size, Target, Workload,
+    Access, Cell, CellKind, Commits, Figure, Loses, OPERATIONS, Operation, Order, OwnDevice, Size, Target,
+    Workload,
 };
 use comparison::Comparison;
 pub use disturbance::Disturbance;
@@ -32,7 +33,8 @@ use statistics::{looks::Looks, margin::Margin};
 use std::collections::BTreeMap;
 
 /// Version of the format. Files with a higher version are not read. Since 2 an outcome can be `unsupported`,
-/// and a step `compact`; since 3 a step can be `retain`, `pop` or `source-get`; since 4 a run can have comparisons.
+/// and a step `compact`; since 3 a step can be `retain`, `pop` or `source-get`; since 4 a run can have comparisons, a
+/// step can be `recovery`, a figure `device-read-bytes`, and `device_bytes` is that of the cell's own device.
 pub const SCHEMA_VERSION: u32 = 4;
 
 /// One run of `kvbench bench`.
@@ -91,6 +93,16 @@ pub struct Environment {
     pub device: Option<String>,
     /// Median time of appending 4 KiB to a file there and `fdatasync`, in microseconds.
     pub fsync_us: Option<f64>,
+    /// Read-ahead of the block device, in KiB. A read of one page that is not in memory may bring this many.
+    #[serde(default)]
+    pub read_ahead_kib: Option<u64>,
+    /// Median time to read 4 KiB at a random place of a file there past the page cache, in microseconds, before the
+    /// first cell of a run that reads with a cold cache. The host of a virtual machine may answer from its own cache.
+    #[serde(default)]
+    pub random_read_us: Option<f64>,
+    /// Median time of such a random read after the last cell, in microseconds.
+    #[serde(default)]
+    pub random_read_after_us: Option<f64>,
     /// Load average of the last minute when the run began.
     pub load_average: Option<f64>,
     /// Git commit of the program, with `+` when it had uncommitted changes.
@@ -134,6 +146,9 @@ pub struct Calibration {
     pub figures: usize,
     /// Those that were elsewhere.
     pub failed: Vec<String>,
+    /// Figures that were possible, but so far from the truth on a busy machine that they prove too little.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undecided: Vec<String>,
     /// The largest error of a figure measured in process, as a part of its truth, ...
     pub worst_error: f64,
     /// ... and which figure that was.

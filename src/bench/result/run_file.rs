@@ -1,6 +1,6 @@
 //! Reading of result files.
 
-use super::{Run, SCHEMA_VERSION};
+use super::{Outcome, Run, SCHEMA_VERSION};
 use serde::Deserialize;
 use std::{
     collections::BTreeSet,
@@ -85,10 +85,26 @@ pub fn read(path: &Path) -> Result<RunFile, ReadError> {
     if schema > SCHEMA_VERSION {
         return Err(ReadError::Schema { path: owned(), schema });
     }
-    let run: Run = serde_json::from_slice(&text).map_err(format)?;
+    let mut run: Run = serde_json::from_slice(&text).map_err(format)?;
+    if schema < 4 {
+        forget_mixed_bytes(&mut run);
+    }
     match contradiction(&run) {
         Some(reason) => Err(ReadError::Contradiction { path: owned(), reason }),
         None => Ok(RunFile { path: owned(), run }),
+    }
+}
+
+/// Removes the bytes written from a result of schema 3 or earlier: they were those of the engine or, where these were
+/// more, those of the whole device.
+fn forget_mixed_bytes(run: &mut Run) {
+    for sample in &mut run.samples {
+        let Outcome::Measured(measurement) = &mut sample.outcome else { continue };
+        (measurement.device_bytes, measurement.write_amplification) = (None, None);
+        if measurement.written_bytes.take().is_some() {
+            let reason = "the version that wrote this result mixed bytes of the engine and of the device";
+            measurement.unmeasured.insert("written_bytes".into(), reason.into());
+        }
     }
 }
 
@@ -154,4 +170,35 @@ fn expand(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
         return Err(ReadError::Empty { path: path.to_path_buf() });
     }
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_results_that_mixed_two_sources_are_not_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference/report/results/write.json");
+        let mut json: serde_json::Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+        let path = dir.path().join("result.json");
+        let mut counted = |schema: u32| {
+            json["schema"] = schema.into();
+            fs::write(&path, json.to_string()).unwrap();
+            let run = read(&path).unwrap().run;
+            let measured = run.samples.iter().filter_map(|sample| match &sample.outcome {
+                Outcome::Measured(measurement) => Some(measurement),
+                _ => None,
+            });
+            let measured: Vec<_> = measured.collect();
+            let bytes = |m: &&&crate::bench::result::Measurement| {
+                m.written_bytes.or(m.device_bytes).is_some() || m.write_amplification.is_some()
+            };
+            let reasons = measured.iter().filter(|m| m.unmeasured.contains_key("written_bytes")).count();
+            (measured.iter().filter(bytes).count(), reasons)
+        };
+        let (of_new, of_old) = (counted(SCHEMA_VERSION), counted(3));
+        assert!(of_new.0 > 0 && of_new.1 == 0, "{of_new:?}");
+        assert_eq!(of_old, (0, of_new.0));
+    }
 }

@@ -3,7 +3,6 @@
 use super::{
     interference, interrupt,
     job::{self, Job, Report},
-    memory::MemoryGroup,
     order, verification,
 };
 use crate::bench::{
@@ -19,18 +18,17 @@ use indicatif::ProgressBar;
 pub(super) fn undisturbed(
     options: &Options,
     job: &Job,
-    group: Option<&MemoryGroup>,
     bar: &ProgressBar,
     attempts: &mut usize,
 ) -> (Vec<Report>, Option<Disturbance>) {
-    let RunConditions { quiet_wait, foreign_limit, cpus, .. } = &options.conduct;
+    let RunConditions { quiet_wait, foreign_limit, cpus, memory_limit, .. } = &options.conduct;
     let limit = foreign_limit.unwrap_or(f64::INFINITY);
     let mut attempt = 0;
     let most = *attempts;
     let measured = interference::least_disturbed(limit, most, || {
         interference::wait_for_disk(&options.directory, *quiet_wait);
         let watch = options.target.is_none().then(interference::CpuWatch::start);
-        let reports = job.run(cpus, group);
+        let reports = job.run(cpus, *memory_limit);
         let disturbance = watch.and_then(|watch| watch.end());
         let failed = reports.iter().any(|report| matches!(report.outcome, Outcome::Failed(_)));
         let part = disturbance.as_ref().map_or(0.0, Disturbance::part);
@@ -82,6 +80,7 @@ pub(super) fn job(options: &Options, cells: &[Cell], repetition: u32) -> Job {
         load_arguments: target.map(|target| arguments(&job::unsynced(target))).unwrap_or_default(),
         cold: options.conduct.cold,
         in_slices: false,
+        loads_until_killed: false,
         verified: verified_at_most(&options.conduct),
         server_cpus: options.conduct.cpus.server.clone(),
         flush_target: foreign.is_some_and(|foreign| foreign.flush),

@@ -12,7 +12,7 @@ use super::{
     interrupt,
     job::{Job, Report},
     memory::MemoryGroup,
-    over_wire, panics,
+    over_wire, own_device, panics,
 };
 use crate::bench::{
     plan::{options::Cpus, unsupported},
@@ -26,8 +26,7 @@ use std::{
     thread,
 };
 
-/// Name of the hidden subcommand that measures a job.
-pub const SUBCOMMAND: &str = "measure-job";
+pub use super::job::SUBCOMMAND;
 
 impl Job {
     /// Measures the job in this process.
@@ -68,11 +67,20 @@ impl Job {
         reports.unwrap_or_else(|error| self.of_each_cell(Vec::new(), &error))
     }
 
-    /// Measures the job in a child process, with the driver on `cpus` and its memory limited by `group`.
-    pub fn run(&self, cpus: &Cpus, group: Option<&MemoryGroup>) -> Vec<Report> {
-        let reports = self.spawn(cpus, group).unwrap_or_else(|error| {
+    /// Measures the job in a child process, with the driver on `cpus`. Load and measurement are in a control group of
+    /// their own, whose memory and page cache are limited to `memory_limit` bytes.
+    pub fn run(&self, cpus: &Cpus, memory_limit: Option<u64>) -> Vec<Report> {
+        let group = match memory_limit.map(MemoryGroup::new).transpose() {
+            Ok(group) => group,
+            Err(reason) => return self.of_each_cell(Vec::new(), &reason),
+        };
+        let reports = self.spawn(cpus, group.as_ref()).unwrap_or_else(|error| {
             self.of_each_cell(Vec::new(), &format!("cannot measure in a process of its own: {error}"))
         });
+        let reports = match group.is_some_and(|group| group.killed() > 0) {
+            true => reports.into_iter().map(Report::after_kill).collect(),
+            false => reports,
+        };
         self.concluded(reports)
     }
 
@@ -134,6 +142,20 @@ pub fn serve() -> io::Result<()> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;
     let job: Job = serde_json::from_str(&line)?;
+    if let Some(own) = job.cells.first().and_then(|cell| cell.own_device) {
+        // Before any other thread starts, so that all of them see the mount.
+        if let Err(reason) =
+            fs::create_dir_all(&job.directory).map_err(|error| error.to_string()).and_then(|()| {
+                own_device::mount_at(&job.directory, own_device::size_for(&job.cells), own.read_ahead_kib)
+            })
+        {
+            let reason = format!("no block device of its own: {reason}");
+            return answer(job.cells.iter().map(|cell| Report {
+                cell: cell.id.clone(),
+                outcome: Outcome::Unsupported(reason.clone()),
+            }));
+        }
+    }
     let directory = job.directory.clone();
     #[cfg(target_os = "linux")]
     if job.in_slices {
@@ -146,8 +168,25 @@ pub fn serve() -> io::Result<()> {
         let _ = fs::remove_dir_all(&directory);
         std::process::exit(1);
     });
-    let reports = job.measure();
+    if job.loads_until_killed {
+        let error = in_process::recovery::load_until_killed(&job);
+        println!("{}", error.err().unwrap_or_default());
+        return Ok(());
+    }
+    let mut reports = job.measure();
+    if job.cells.iter().any(|cell| cell.own_device.is_some()) {
+        for report in &mut reports {
+            if let Outcome::Measured(measurement) = &mut report.outcome {
+                own_device::leave_out_times(measurement);
+            }
+        }
+    }
     drop(over_wire::kill_server());
+    answer(reports)
+}
+
+/// Writes the reports to standard output.
+fn answer(reports: impl IntoIterator<Item = Report>) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     for report in reports {
         serde_json::to_writer(&mut stdout, &report)?;

@@ -27,7 +27,8 @@ fn may_drop_all() -> bool {
     fs::OpenOptions::new().write(true).open(DROP).is_ok()
 }
 
-/// Closes a store, drops its files from the page cache, and opens the store again with `open`.
+/// Closes a store, drops its files from the page cache with `evict`, and opens the store again with `open`. Then the
+/// files are dropped once more: what the start has read, such as the segments of `bitcask`, would be in memory otherwise.
 ///
 /// # Errors
 ///
@@ -36,30 +37,44 @@ pub fn reopened(
     engine: Box<dyn Engine>,
     open: &dyn Fn() -> Result<Box<dyn Engine>, String>,
     directory: &Path,
+    evict: fn(&Path) -> io::Result<()>,
 ) -> Result<Box<dyn Engine>, String> {
     engine.close().map_err(|error| format!("close: {error}"))?;
     drop(engine);
-    evict(directory).map_err(|error| format!("--cold: {}: {error}", directory.display()))?;
-    open()
+    let fail = |error| format!("--cold: {}: {error}", directory.display());
+    evict(directory).map_err(fail)?;
+    let engine = open()?;
+    evict_files(directory).map_err(fail)?;
+    Ok(engine)
 }
 
-/// Drops the files below `directory` from the page cache. Pages that a process has mapped stay in the cache,
-/// so the store must be closed.
+/// Drops the files below `directory` from the page cache, then all of the page cache if this user may: the file
+/// system's own blocks are in it too. With other programs at work this takes seconds.
 ///
 /// # Errors
 ///
 /// Fails if a file cannot be listed, opened or synced, or the kernel refuses to drop it.
 pub fn evict(directory: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        match entry.file_type()?.is_dir() {
-            true => evict(&entry.path())?,
-            false => evict_file(&entry.path())?,
-        }
-    }
+    evict_files(directory)?;
     if may_drop_all() {
         // 1 drops the page cache only; directory entries and inodes stay cached.
         fs::write(DROP, "1")?;
+    }
+    Ok(())
+}
+
+/// Drops the files below `directory` from the page cache. Pages that a process has mapped and read stay there.
+///
+/// # Errors
+///
+/// Fails if a file cannot be listed, opened or synced, or the kernel refuses to drop it.
+pub fn evict_files(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => evict_files(&entry.path())?,
+            false => evict_file(&entry.path())?,
+        }
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Sizes of files, and bytes written to their device.
+//! Sizes of files, and the traffic of their device.
 
 use crate::bench::result::FileSize;
 use std::{
@@ -17,16 +17,38 @@ const BLOCK: u64 = 4096;
 #[derive(Clone, Debug)]
 pub struct Files {
     directory: PathBuf,
-    /// Path of the block device in `/sys/dev/block`; `None` if the directory is not on a block device.
+    /// Path of the block device in `/sys/dev/block`; `None` unless the directory holds all of its files.
     device: Option<PathBuf>,
+}
+
+/// Traffic of a block device since it was attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceTraffic {
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Read requests, after the kernel has merged adjacent ones.
+    pub reads: u64,
+}
+
+impl DeviceTraffic {
+    /// Returns the traffic since `before`.
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            written_bytes: self.written_bytes.saturating_sub(before.written_bytes),
+            read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
+            reads: self.reads.saturating_sub(before.reads),
+        }
+    }
 }
 
 impl Files {
     /// Creates a view of the store whose files are in `directory`, which holds nothing else.
     pub fn of(directory: &Path) -> Self {
         let directory = fs::canonicalize(directory).unwrap_or_else(|_| directory.into());
-        let device = fs::metadata(&directory).ok().map(|metadata| device(metadata.dev()));
-        Self { directory, device: device.filter(|path| path.exists()) }
+        let device = own_device(&directory).filter(|path| path.exists());
+        Self { directory, device }
     }
 
     /// Returns the directory of the files.
@@ -54,33 +76,37 @@ impl Files {
         Ok(())
     }
 
-    /// Returns the bytes written to the device by all programs since the machine was started; `None` if
-    /// unknown.
-    pub fn device_bytes(&self) -> Option<u64> {
-        let text = fs::read_to_string(self.device.as_ref()?.join("stat")).ok()?;
-        // Read I/Os, merges, sectors and ticks; write I/Os, merges, then sectors.
-        let sectors: u64 = text.split_whitespace().nth(6)?.parse().ok()?;
-        Some(sectors * SECTOR)
-    }
-
-    /// Returns `true` if the kernel counts the bytes that a process writes to these files: not so on tmpfs.
-    pub fn are_counted(&self) -> bool {
-        #[cfg(target_os = "linux")]
-        {
-            use nix::sys::statfs::{TMPFS_MAGIC, statfs};
-            statfs(&self.directory).is_ok_and(|found| found.filesystem_type() != TMPFS_MAGIC)
-        }
-        #[cfg(not(target_os = "linux"))]
-        false
+    /// Returns the traffic of the files' own device, with that of its file system's journal and metadata;
+    /// `None` if the device holds other files too.
+    pub fn device_traffic(&self) -> Option<DeviceTraffic> {
+        traffic(&fs::read_to_string(self.device.as_ref()?.join("stat")).ok()?)
     }
 }
 
-fn device(number: u64) -> PathBuf {
-    #[cfg(target_os = "linux")]
-    let (major, minor) = (nix::sys::stat::major(number), nix::sys::stat::minor(number));
-    #[cfg(not(target_os = "linux"))]
-    let (major, minor) = (number, 0);
-    Path::new("/sys/dev/block").join(format!("{major}:{minor}"))
+/// Reads the contents of `/sys/block/DEVICE/stat`.
+fn traffic(stat: &str) -> Option<DeviceTraffic> {
+    // Read I/Os, merges, sectors and ticks; write I/Os, merges, then sectors.
+    let numbers = stat.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>().ok()?;
+    let [reads, _, read_sectors, _, _, _, written_sectors, ..] = *numbers else { return None };
+    Some(DeviceTraffic { written_bytes: written_sectors * SECTOR, read_bytes: read_sectors * SECTOR, reads })
+}
+
+/// Returns the path of a directory's device in `/sys/dev/block` if the directory is the root of a file system on
+/// a loop device: then no other program uses the device.
+#[cfg(target_os = "linux")]
+fn own_device(directory: &Path) -> Option<PathBuf> {
+    use nix::sys::stat::{major, minor};
+    /// Number of the kernel's driver of loop devices.
+    const LOOP: u64 = 7;
+    let number = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev()).ok();
+    let (own, above) = (number(directory)?, number(directory.parent()?)?);
+    let path = Path::new("/sys/dev/block").join(format!("{}:{}", major(own), minor(own)));
+    (own != above && major(own) == LOOP).then_some(path)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn own_device(_: &Path) -> Option<PathBuf> {
+    None
 }
 
 fn size(path: &Path) -> FileSize {
@@ -108,6 +134,26 @@ mod tests {
     #[cfg(target_os = "linux")]
     use crate::testing::skipping::skip;
     use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn traffic_is_read_from_the_right_columns() {
+        let stat =
+            " 1531762   163726 194526122  3085733 12235586   770985 692988328  4114752        0  1059620\n";
+        let found = DeviceTraffic {
+            written_bytes: 692_988_328 * 512,
+            read_bytes: 194_526_122 * 512,
+            reads: 1_531_762,
+        };
+        assert_eq!(traffic(stat), Some(found));
+        assert_eq!(traffic("1 2 3"), None);
+    }
+
+    /// A device that other programs use tells nothing about the store.
+    #[test]
+    fn a_shared_device_has_no_traffic() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(Files::of(directory.path()).device_traffic(), None);
+    }
 
     #[test]
     fn holes_and_reserves_are_not_used() {

@@ -96,7 +96,7 @@ fn measured(cell: &Cell) -> f64 {
     let seconds = match (work.step, work.seconds, work.operations) {
         (CellKind::Operations, Some(seconds), None) => seconds,
         (CellKind::Operations, Some(seconds), Some(count)) => seconds.min(count as f64 / rate(cell)),
-        (CellKind::Operations, None, Some(count)) => count as f64 / rate(cell),
+        (CellKind::Operations | CellKind::Recovery, None, Some(count)) => count as f64 / rate(cell),
         _ => 0.0,
     };
     if cell.together { 0.0 } else { seconds + work.warmup_seconds }

@@ -1,11 +1,14 @@
 //! Description of the machine of a run, from information that the system offers without user input, and
 //! warnings about conditions that distort results.
 
-use super::{affinity, calibrated, cold, interference::CpuWatch, over_wire::program_version, process::field};
+use super::{
+    affinity, calibrated, cold, interference::CpuWatch, over_wire::program_version, own_device,
+    process::field,
+};
 use crate::{
     bench::{
         plan::options::RunConditions,
-        result::{Access, Cell, Environment},
+        result::{Access, Cell, CellKind, Environment},
     },
     engine::synthetic,
 };
@@ -44,6 +47,9 @@ pub fn describe(directory: &Path, cells: &[Cell], conduct: &RunConditions) -> En
         file_system,
         device,
         fsync_us: fsync_us(&directory.join("fsync-latency")).ok(),
+        read_ahead_kib: own_device::read_ahead_kib(directory),
+        random_read_us: reads_cold(cells, conduct).then(|| random_read_us(directory)).flatten(),
+        random_read_after_us: None,
         load_average: read("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok()),
         commit: option_env!("KVBENCH_COMMIT").map(Into::into),
         rustc: option_env!("KVBENCH_RUSTC").map(Into::into),
@@ -116,6 +122,50 @@ fn fsync_us(path: &Path) -> io::Result<f64> {
     outcome.map(|()| times.get(SYNCS / 2).copied().unwrap_or_default())
 }
 
+/// Returns `true` if times of a run depend on random reads of the device.
+pub(super) fn reads_cold(cells: &[Cell], conduct: &RunConditions) -> bool {
+    conduct.cold || cells.iter().any(|cell| cell.workload.step == CellKind::Recovery)
+}
+
+/// Returns the median time in microseconds of a read of 4 KiB at a random place of a new file of 64 MiB in `directory`,
+/// past the page cache; `None` where the file system has no direct reads.
+#[cfg(target_os = "linux")]
+pub(super) fn random_read_us(directory: &Path) -> Option<f64> {
+    use rand::{Rng, SeedableRng, rngs::SmallRng};
+    use std::os::unix::fs::{FileExt, OpenOptionsExt};
+    const PAGE: usize = 4096;
+    const PAGES: u64 = 16_384;
+    const READS: usize = 200;
+    let path = directory.join("read-latency");
+    let measure = || -> io::Result<Vec<f64>> {
+        let mut file = File::create(&path)?;
+        (0..PAGES / 256).try_for_each(|_| file.write_all(&[0x55; 256 * PAGE]))?;
+        file.sync_all()?;
+        let file = File::options().read(true).custom_flags(libc::O_DIRECT).open(&path)?;
+        let mut buffer = vec![0; 2 * PAGE];
+        // Direct reads need a buffer that begins at a page.
+        let start = buffer.as_ptr().align_offset(PAGE);
+        let page = buffer.get_mut(start..start + PAGE).ok_or(io::ErrorKind::InvalidInput)?;
+        let mut random = SmallRng::seed_from_u64(1);
+        let time = |_| {
+            let begin = Instant::now();
+            file.read_exact_at(page, random.random_range(0..PAGES) * PAGE as u64)?;
+            Ok(begin.elapsed().as_secs_f64() * 1e6)
+        };
+        (0..READS).map(time).collect()
+    };
+    let times = measure();
+    let _ = fs::remove_file(&path);
+    let mut times = times.ok()?;
+    times.sort_by(f64::total_cmp);
+    times.get(READS / 2).copied()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn random_read_us(_: &Path) -> Option<f64> {
+    None
+}
+
 /// Returns `true` if other processes use the CPUs now. The load average alone covers the last minute, which
 /// may include an earlier benchmark run.
 fn is_busy() -> bool {
@@ -167,6 +217,15 @@ fn warnings(environment: &Environment, cells: &[Cell], conduct: &RunConditions) 
              own: --cpus server=0/driver=1"
         ));
     }
+    /// Usual read-ahead of a device in KiB.
+    const USUAL: u64 = 128;
+    let large = environment.read_ahead_kib.filter(|kib| *kib > USUAL && environment.cold.is_some());
+    if let Some(kib) = large {
+        warnings.push(format!(
+            "the device reads up to {kib} KiB ahead, so that a cold read may bring its neighbours; to measure with \
+             {USUAL} KiB too: blockdev --setra 256 on the device, and another --output"
+        ));
+    }
     // The cache size of a server that was already running is unknown.
     let ours = cells.iter().filter(|cell| cell.target.persistent && cell.target.address.is_none());
     let cache = ours.map(|cell| cell.target.cache_bytes).max();
@@ -189,6 +248,22 @@ fn gib(bytes: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::bench::plan::{options::Options, suites};
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn random_reads_of_the_device_are_timed_before_cold_cells_only() {
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let times = random_read_us(directory.path());
+        // A file system without direct reads has none.
+        assert!(times.is_none_or(|us| us > 0.0), "{times:?}");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        let described = |cold| {
+            let conduct = RunConditions { cold, ..RunConditions::default() };
+            describe(directory.path(), &[], &conduct).random_read_us.is_some()
+        };
+        assert!(!described(false));
+        assert_eq!(described(true), times.is_some());
+    }
 
     #[test]
     fn the_longest_mount_point_wins() {

@@ -14,6 +14,9 @@ use std::{
 /// Prefix of the name of a job's directory; the id of the process that runs the job follows.
 const DIRECTORY: &str = "kvbench-job-";
 
+/// Name of the hidden subcommand that measures a job.
+pub const SUBCOMMAND: &str = "measure-job";
+
 /// The cells that a child process measures, and how.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
@@ -41,6 +44,9 @@ pub struct Job {
     /// CPUs of the server that the job starts.
     #[serde(default)]
     pub server_cpus: Option<Vec<usize>>,
+    /// `true` in the process that a recovery cell kills: it loads the store and updates it until then.
+    #[serde(default)]
+    pub loads_until_killed: bool,
     /// Process id of an external server on this machine.
     pub target_pid: Option<u32>,
 }
@@ -58,6 +64,17 @@ impl Report {
     /// Creates the report of a cell.
     pub fn of(cell: &Cell, outcome: Outcome) -> Self {
         Self { cell: cell.id.clone(), outcome }
+    }
+
+    /// Returns the report of a job of which the kernel has killed a process at `--memory-limit`: that a store needs more
+    /// is a result, not a fault.
+    pub(super) fn after_kill(mut self) -> Self {
+        let is_whole = matches!(&self.outcome, Outcome::Measured(measurement) if measurement.is_sound());
+        if !is_whole {
+            let text = "killed by the kernel at --memory-limit: it needs more memory; raise the limit";
+            self.outcome = Outcome::Unsupported(text.into());
+        }
+        self
     }
 
     /// Returns the report of a job that ended on a full disk. Some engines report an I/O error instead.

@@ -2,6 +2,7 @@
 //! possible to measure data larger than memory on any machine and in minutes.
 
 use super::job::leftovers;
+use super::process;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -10,10 +11,14 @@ use std::{
 /// Prefix of the names of groups; the id of the process that created the group follows.
 const NAME: &str = "kvbench-";
 
-/// A control group; removed when dropped.
+/// A control group for one store; removed when dropped. A page in memory belongs to the group that touched it first, so
+/// the store must be loaded inside the group.
 #[derive(Debug)]
 pub struct MemoryGroup {
     path: PathBuf,
+    version: Version,
+    /// File and error of a limit of swap that could not be set.
+    swap_failure: Option<String>,
 }
 
 /// Version of control groups, which decides how memory is limited.
@@ -75,20 +80,44 @@ impl MemoryGroup {
         remove_leftovers(parent);
         let path = parent.join(format!("{NAME}{}", std::process::id()));
         fs::create_dir(&path)?;
-        let group = Self { path };
-        for (file, text, needed) in version.files(bytes) {
+        let mut group = Self { path, version, swap_failure: None };
+        for (name, text, needed) in version.files(bytes) {
             // Opened without `create`: otherwise, outside a control group file system, a plain file would be
             // written that limits nothing.
-            let path = group.path.join(file);
+            let path = group.path.join(name);
             let written = fs::OpenOptions::new()
                 .write(true)
                 .open(path)
                 .and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()));
-            if needed {
-                written?;
+            match written {
+                Err(error) if needed => return Err(error),
+                Err(error) => group.swap_failure = Some(format!("{name}: {error}")),
+                Ok(()) => {}
             }
         }
         Ok(group)
+    }
+
+    /// Returns a warning if the measured processes may use swap beyond the limit; `None` on a machine without swap.
+    pub fn swap_warning(&self) -> Option<String> {
+        let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        self.warning(process::field(&meminfo, "SwapTotal:").unwrap_or(0))
+    }
+
+    fn warning(&self, swap_kib: u64) -> Option<String> {
+        let failure = self.swap_failure.as_ref().filter(|_| swap_kib > 0)?;
+        Some(format!(
+            "--memory-limit does not limit swap ({failure}): stores may use more memory; turn swap off (swapoff -a)"
+        ))
+    }
+
+    /// Returns the number of processes of the group that the kernel has killed because they needed more memory.
+    pub fn killed(&self) -> u64 {
+        let file = match self.version {
+            Version::One => "memory.oom_control",
+            Version::Two => "memory.events",
+        };
+        killed_of(&fs::read_to_string(self.path.join(file)).unwrap_or_default())
     }
 
     /// Puts a process, and the processes that it starts from now on, into the group.
@@ -107,6 +136,12 @@ impl Drop for MemoryGroup {
         // prevent removal.
         let _ = fs::remove_dir(&self.path);
     }
+}
+
+/// Returns the number of killed processes in the text of a control group's file of memory events.
+fn killed_of(events: &str) -> u64 {
+    let number = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
+    number.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
 }
 
 /// Removes groups whose process was killed before it could remove them.
@@ -215,6 +250,27 @@ mod tests {
         let mut kept = [&own, "kvbench-driver", "other-4194305"];
         kept.sort();
         assert_eq!(left, kept);
+    }
+
+    #[test]
+    fn kills_are_counted_in_both_versions_of_control_groups() {
+        assert_eq!(killed_of("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"), 3);
+        assert_eq!(killed_of("low 0\nmax 12\noom 2\noom_kill 1\noom_group_kill 0\n"), 1);
+        assert_eq!(killed_of(""), 0);
+    }
+
+    #[test]
+    fn a_limit_that_swap_evades_is_warned_of() {
+        let dir = tempfile::tempdir().unwrap();
+        let group = |failure: Option<&str>| {
+            let path = dir.path().join("group");
+            fs::create_dir(&path).unwrap();
+            MemoryGroup { path, version: Version::Two, swap_failure: failure.map(str::to_owned) }
+        };
+        assert_eq!(group(None).warning(1024), None);
+        let failed = group(Some("memory.swap.max: Permission denied"));
+        assert_eq!(failed.warning(0), None);
+        assert!(failed.warning(1024).unwrap().contains("memory.swap.max: Permission denied"));
     }
 
     /// In a directory that is no control group, no limit may be claimed, since the kernel would not enforce

@@ -22,6 +22,7 @@ pub mod memory;
 mod meter;
 pub mod order;
 mod over_wire;
+pub mod own_device;
 pub mod pace;
 mod panics;
 pub mod phase;
@@ -32,17 +33,21 @@ pub mod verification;
 
 pub use error::Error;
 
-use crate::bench::{
-    plan::{
-        options::Options,
-        suites::{self, Plan},
+use crate::{
+    bench::{
+        plan::{
+            options::Options,
+            suites::{self, Plan},
+        },
+        result::{Cell, Outcome, Run, SCHEMA_VERSION, metric::Unit, number_format, validity, work},
     },
-    result::{Cell, Outcome, Run, SCHEMA_VERSION, metric::Unit, number_format, validity, work},
+    engine::synthetic,
 };
 use attempts::{job, undisturbed};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use job::Report;
 use memory::MemoryGroup;
+pub(in crate::bench) use meter::LEAST_USER_BYTES;
 use result_writer::{record, save, stopped, without_output};
 use std::{
     fs::{self, File},
@@ -94,6 +99,9 @@ pub fn run(options: &Options) -> Result<Run, Error> {
         );
     }
     outcome?;
+    if environment::reads_cold(&run.cells, &options.conduct) {
+        run.environment.random_read_after_us = environment::random_read_us(&options.directory);
+    }
     run.finished = true;
     validity::mark(&mut run);
     save(&run, &options.output)?;
@@ -226,7 +234,12 @@ fn is_complete(run: &Run) -> bool {
 /// during the run (heat, another process, a disk that fills) affect all engines equally.
 fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
     let jobs: Vec<Vec<Cell>> = jobs(&run.cells);
+    // Each job has a group of its own; this one shows whether one can be made.
     let group = options.conduct.memory_limit.map(MemoryGroup::new).transpose().map_err(Error::Conduct)?;
+    if let Some(warning) = group.and_then(|group| group.swap_warning()) {
+        eprintln!("kvbench: warning: {warning}");
+        run.environment.warnings.push(warning);
+    }
     let bar = bar(u64::from(run.repetitions) * jobs.len() as u64);
     let mut attempts = interference::ATTEMPTS;
     for repetition in 0..run.repetitions {
@@ -238,11 +251,12 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
             if cells.iter().all(|cell| run.has(&cell.id, repetition)) {
                 continue;
             }
-            let (reports, disturbance) = match failures::known(run, cells) {
+            let excluded = || excluded(cells, options.conduct.memory_limit);
+            let (reports, disturbance) = match failures::known(run, cells).or_else(excluded) {
                 Some(reports) => (reports, None),
                 None => {
                     let job = job(options, cells, repetition);
-                    undisturbed(options, &job, group.as_ref(), &bar, &mut attempts)
+                    undisturbed(options, &job, &bar, &mut attempts)
                 }
             };
             if let Some(signal) = interrupt::received() {
@@ -267,6 +281,24 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
     }
     bar.finish_and_clear();
     Ok(())
+}
+
+/// Returns the reports of a store that is not measured because it keeps all data in memory, and they exceed `limit`, in
+/// bytes.
+fn excluded(cells: &[Cell], limit: Option<u64>) -> Option<Vec<Report>> {
+    let (limit, first) = (limit? as f64, cells.first()?);
+    let store = &first.target.store;
+    let info = synthetic::info(store).filter(|_| !synthetic::is_reference(store))?;
+    let data = cells.iter().map(|cell| cell.workload.most_keys() as f64 * cell.workload.pair_bytes());
+    let data = data.fold(0.0, f64::max);
+    let is_resident = info.capabilities.memory_resident || !first.target.persistent;
+    if !is_resident || data <= limit {
+        return None;
+    }
+    let short = |bytes| number_format::short(Unit::Bytes, bytes);
+    let reason =
+        format!("its data are all in memory, and {} exceed --memory-limit {}", short(data), short(limit));
+    Some(cells.iter().map(|cell| Report::of(cell, Outcome::Unsupported(reason.clone()))).collect())
 }
 
 /// Prints a line about a report, for logs, which show no progress bar.

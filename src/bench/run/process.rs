@@ -1,16 +1,22 @@
 //! Resources used by a process, from `/proc`; unknown on systems other than Linux.
 
 use super::allocations::Allocated;
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Ends of the names of mapped files without data: tables of readers, and the index of SQLite's write-ahead
+/// log. Processes coordinate through them, and each start makes them again.
+const COORDINATION: [&str; 3] = ["lock.mdb", "mdbx.lck", "-shm"];
 
 /// Resources used by a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessUsage {
     /// CPU time of all threads, in nanoseconds.
     pub cpu_ns: Option<u64>,
-    /// Bytes that the process caused to be written to storage. The kernel counts a page of a file when the
-    /// process makes it dirty, whichever process writes it back and whenever, and subtracts pages that are
-    /// deleted before that.
+    /// Bytes that the process has passed to write calls on files, pipes and event counters (`wchar` in
+    /// proc_pid_io(5)).
     pub written_bytes: Option<u64>,
     /// Memory of the process.
     pub memory: Memory,
@@ -57,7 +63,7 @@ impl ProcessUsage {
     pub fn of(pid: u32) -> Self {
         Self {
             cpu_ns: cpu_ns(pid),
-            written_bytes: read(pid, "io").as_deref().and_then(written_bytes),
+            written_bytes: read(pid, "io").as_deref().and_then(|io| field(io, "wchar:")),
             memory: read(pid, "status").as_deref().map(memory).unwrap_or_default(),
             timer_syncs: None,
             expired_keys: None,
@@ -104,6 +110,11 @@ pub fn mapped_bytes(pid: u32, directory: &Path) -> Option<u64> {
     Some(mapped(&read(pid, "smaps")?, directory))
 }
 
+/// Returns a data file in `directory` that a process can change through its memory map, without write calls.
+pub(super) fn writable_map(pid: u32, directory: &Path) -> Option<PathBuf> {
+    writable(&read(pid, "maps")?, directory)
+}
+
 fn read(pid: u32, file: &str) -> Option<String> {
     fs::read_to_string(Path::new("/proc").join(pid.to_string()).join(file)).ok()
 }
@@ -123,11 +134,6 @@ fn cpu_ns(pid: u32) -> Option<u64> {
 #[cfg(not(target_os = "linux"))]
 fn cpu_ns(_: u32) -> Option<u64> {
     None
-}
-
-fn written_bytes(io: &str) -> Option<u64> {
-    let written = field(io, "write_bytes:")?;
-    Some(written.saturating_sub(field(io, "cancelled_write_bytes:").unwrap_or(0)))
 }
 
 fn memory(status: &str) -> Memory {
@@ -150,6 +156,20 @@ fn mapped(smaps: &str, directory: &Path) -> u64 {
     kib << 10
 }
 
+fn writable(maps: &str, directory: &Path) -> Option<PathBuf> {
+    // "7f00-7f10 rw-s 00000000 08:01 17   /path"
+    let shared = maps.lines().filter(|line| {
+        let permissions = line.split_whitespace().nth(1).unwrap_or_default();
+        permissions.contains('w') && permissions.ends_with('s')
+    });
+    let paths = shared.filter_map(|line| Some(Path::new(line.get(line.find('/')?..)?)));
+    let holds_data = |path: &&Path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        path.starts_with(directory) && !COORDINATION.iter().any(|end| name.ends_with(end))
+    };
+    paths.into_iter().find(holds_data).map(Into::into)
+}
+
 /// Returns the number that follows `name` at the start of a line.
 pub(super) fn field(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -160,10 +180,27 @@ pub(super) fn field(text: &str, name: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
+    /// Pages that are overwritten in place, or deleted before they reach the device, were written too.
     #[test]
-    fn what_is_deleted_before_it_is_written_was_not_written() {
-        let io = "rchar: 1\nwchar: 2\nwrite_bytes: 81920\ncancelled_write_bytes: 20480\n";
-        assert_eq!(written_bytes(io), Some(61440));
+    #[cfg(target_os = "linux")]
+    fn bytes_of_write_calls_are_counted_each_time() {
+        use std::os::unix::fs::FileExt;
+        let dir = tempfile::tempdir().unwrap();
+        let (file, before) = (fs::File::create(dir.path().join("page")).unwrap(), ProcessUsage::of_self());
+        (0..64).for_each(|_| file.write_all_at(&[1; 4096], 0).unwrap());
+        assert!(ProcessUsage::of_self().since(&before).written_bytes.unwrap() >= 64 * 4096);
+    }
+
+    #[test]
+    fn a_data_file_that_is_written_through_its_map_is_found() {
+        let maps = "7f0000-7f1000 r--s 00000000 08:01 17    /data/store/data.mdb\n\
+                    7f1000-7f2000 rw-s 00000000 08:01 18    /data/store/lock.mdb\n\
+                    7f2000-7f3000 rw-s 00000000 08:01 19    /data/store/db-shm\n\
+                    7f3000-7f4000 rw-p 00000000 08:01 20    /data/store/private\n\
+                    7f4000-7f5000 rw-s 00000000 08:01 21    /other/file\n";
+        assert_eq!(writable(maps, Path::new("/data/store")), None);
+        let maps = format!("{maps}7f5000-7f6000 rw-s 00000000 08:01 22    /data/store/tree data\n");
+        assert_eq!(writable(&maps, Path::new("/data/store")), Some("/data/store/tree data".into()));
     }
 
     #[test]

@@ -230,6 +230,8 @@ enum SuiteWord {
     Ycsb,
     /// The rows of the table in redb's README: loads, batches, reads, deletes, compaction
     Redb,
+    /// Sizes on disk, bytes written and read, and recovery after a kill (bytes of the device need root)
+    Storage,
 }
 
 /// Returns the part of `kvbench bench -h` with a line for each suite, and some examples.
@@ -297,6 +299,7 @@ impl Bench {
             SuiteWord::Xdag => Suite::Xdag,
             SuiteWord::Ycsb => Suite::Ycsb,
             SuiteWord::Redb => Suite::Redb,
+            SuiteWord::Storage => Suite::Storage,
         });
         let default = Options::default();
         let (repetitions, warmup_seconds) = self.machine.defaults();

@@ -78,6 +78,7 @@ impl CellBuilder<'_> {
                 may_lose: None,
                 cache_bytes: 0,
                 compression: "none".into(),
+                read_ahead: None,
                 address: None,
                 program: Some("redis-server".into()),
                 caveats: Vec::new(),
@@ -171,12 +172,30 @@ impl CellBuilder<'_> {
                 }
             }
         }
-        targets
+        self.with_read_ahead(targets)
     }
 
     /// Returns the allowed loss of `--may-lose`, which does not apply to a workload that only reads.
     fn may_lose(&self) -> Option<Loses> {
         self.options.may_lose.filter(|_| !self.only_reads())
+    }
+
+    /// Returns `targets` with cold reads for each read-ahead that their engines offer.
+    fn with_read_ahead(&self, targets: Vec<Target>) -> Vec<Target> {
+        match self.options.conduct.cold {
+            true => targets.into_iter().flat_map(Self::read_ahead_settings).collect(),
+            false => targets,
+        }
+    }
+
+    /// Returns `target` for each read-ahead that its engine offers for a memory map. Off is the engine's choice for
+    /// data larger than memory, where a cold read belongs.
+    pub fn read_ahead_settings(target: Target) -> Vec<Target> {
+        let maps = synthetic::info(&target.store).is_some_and(|info| info.capabilities.map_size);
+        if !maps || !target.persistent || target.read_ahead.is_some() {
+            return vec![target];
+        }
+        ["off", "on"].map(|setting| Target { read_ahead: Some(setting.into()), ..target.clone() }).into()
     }
 
     /// Returns the reason why a store cannot be opened with this durability and the compression of the
@@ -236,6 +255,7 @@ impl CellBuilder<'_> {
             may_lose: None,
             cache_bytes: self.options.cache_bytes,
             compression: self.options.compression.to_string(),
+            read_ahead: None,
             address: None,
             program: None,
             caveats: info.caveats_at(durability).map(Into::into).collect(),
@@ -263,6 +283,7 @@ impl CellBuilder<'_> {
             may_lose: None,
             cache_bytes: 0,
             compression: "none".into(),
+            read_ahead: None,
             address: Some(foreign.address.clone()),
             program: None,
             caveats: match foreign.durability {

@@ -12,16 +12,22 @@ use crate::{
 pub(super) fn cell(suite: &str, target: Target, workload: Workload, row: &str) -> Cell {
     let level = Level::of(&target);
     let access = level.access_words();
-    let column = match (target.persistent, &target.address) {
+    let mut column = match (target.persistent, &target.address) {
         _ if target.may_lose.is_some() => format!("{} {}", target.store, level.durability_word()),
         (false, None) if !synthetic::is_reference(&target.store) => format!("{}/memory", target.store),
         _ => target.store.clone(),
     };
+    // The engine's default setting has the plain name.
+    let reads_ahead = target.read_ahead.as_deref() == Some("on");
+    if reads_ahead {
+        column.push_str("/read-ahead");
+    }
     Cell {
         id: format!(
-            "{suite}/{}/{}/{}/t{}/b{}/{}",
+            "{suite}/{}/{}{}/{}/t{}/b{}/{}",
             level.access_id(),
             target.store,
+            if reads_ahead { "/read-ahead" } else { "" },
             level.durability_word(),
             workload.threads,
             workload.batch,
@@ -36,6 +42,7 @@ pub(super) fn cell(suite: &str, target: Target, workload: Workload, row: &str) -
         group: None,
         together: false,
         figure: Figure::Throughput,
+        own_device: None,
     }
 }
 

@@ -48,6 +48,7 @@ fn has_floor(cell: &Cell) -> bool {
         && !cell.together
         // The no-op engine stores no expiration times.
         && work.ttl_ms.is_none()
+        && cell.own_device.is_none()
         // Allocation counts are not compared with the harness overhead.
         && !work.counts_allocations
 }

@@ -7,6 +7,7 @@ mod harness_overhead;
 mod publications;
 mod redb;
 mod smallnest_kvbench;
+mod storage;
 mod tidwall_kvbench;
 mod unused_flags;
 mod ycsb;
@@ -61,6 +62,7 @@ pub fn plan(options: &Options) -> Result<Plan, PlanError> {
         Some(Suite::Xdag) => smallnest_kvbench::xdag(&maker)?,
         Some(Suite::Ycsb) => ycsb::cells(&maker),
         Some(Suite::Redb) => redb::cells(&maker)?,
+        Some(Suite::Storage) => storage::cells(&maker)?,
         Some(Suite::Reproduction(publication)) => publications::cells(&maker, publication)?,
     };
     let mut cells = at_rates(of_workloads(cells, options)?, &options.rates);

@@ -6,7 +6,9 @@ pub mod driver;
 mod expected_pairs;
 mod group_commit;
 mod input_file;
+mod open;
 mod opened;
+pub(super) mod recovery;
 mod slices;
 mod target;
 mod worker;
@@ -17,24 +19,28 @@ use super::{
     job::{Job, Report},
     meter::{self, Meter},
     phase::{self, PhaseResult},
-    process::{self, Memory, ProcessUsage},
+    process::{Memory, ProcessUsage},
     verification::{Verified, compare_count},
 };
 use crate::{
     bench::{
         data::{Data, key_ledger::KeyLedger},
-        result::{Cell, CellKind, Commits, Measurement, Outcome, Target, Workload, loss_class::Level},
+        result::{Cell, CellKind, Commits, Measurement, Operation, Outcome, Workload, loss_class::Level},
     },
-    engine::{Compression, Durability, Engine, Fsync, Location, OpenOptions, synthetic},
+    engine::{Engine, Fsync, OpenOptions, synthetic},
 };
 use close_reopen::{CloseReport, once};
 use driver::InProcessBench;
+use open::{fsync, loaded, open_options};
 use opened::Opened;
 use std::{sync::Arc, time::Instant};
 
 /// Measures the cells of a job. Returns the text of an error that leaves all cells unmeasured.
 pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     let Some(first) = job.cells.first() else { return Ok(Vec::new()) };
+    if first.workload.step == CellKind::Recovery {
+        return recovery::measure(job, first).map(|outcome| vec![Report::of(first, outcome)]);
+    }
     // Checked first: these cells need a file that this process has not read yet.
     if let Some(outcome) = input_file::measure(&first.workload) {
         return Ok(vec![Report::of(first, Outcome::Measured(outcome?))]);
@@ -68,11 +74,14 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     };
     for cells in job.steps() {
         session = session.under_policy_of(cells)?;
-        if job.cold && first.target.persistent {
+        let own_device = reads_own_device(cells);
+        if (job.cold || own_device) && first.target.persistent {
             // Deferred compactions would read the files back into memory.
             meter::settle(session.files, &settle(session.opened.engine()))?;
             let again = || open_under(session.policy);
-            let engine = cold::reopened(session.opened.into_engine(), &again, &job.directory)?;
+            // On a device of its own, only reads of the store's files are counted.
+            let evict = if own_device { cold::evict_files } else { cold::evict };
+            let engine = cold::reopened(session.opened.into_engine(), &again, &job.directory, evict)?;
             session.opened = Opened::new(engine, &live, session.policy);
         }
         session = session.step(cells)?;
@@ -92,6 +101,10 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
             end.add_to(measurement, cell, last.iter().any(|last| last.id == cell.id));
         }
     }
+    meter::drop_unequal_sizes(reports.iter_mut().filter_map(|report| {
+        let Outcome::Measured(measurement) = &mut report.outcome else { return None };
+        Some((measurement, job.cells.iter().find(|cell| cell.id == report.cell)?))
+    }));
     Ok(reports)
 }
 
@@ -127,6 +140,7 @@ impl Session<'_> {
             CellKind::Count => {
                 self.push_step(first, count(self.opened.engine(), self.live), self.live.count())
             }
+            CellKind::Recovery => return Err("a kill needs a process of its own".into()),
             CellKind::SourceScan | CellKind::SourceGet => return Err("a file is read without a store".into()),
             CellKind::Retain => self.removed(first, delete_phases::retain)?,
             CellKind::Pop => self.removed(first, delete_phases::pop)?,
@@ -263,81 +277,15 @@ fn settle(engine: &dyn Engine) -> impl Fn() -> Result<(), String> {
     || engine.quiesce().map_err(|error| error.to_string())
 }
 
-fn open_options(job: &Job, target: &Target) -> Result<OpenOptions, String> {
-    let location = match target.persistent {
-        true => Location::Path(job.directory.join("store")),
-        false => Location::Memory,
-    };
-    Ok(OpenOptions {
-        cache_size: target.cache_bytes,
-        map_size: job.map_size,
-        max_files: u64::MAX,
-        compression: match target.compression.as_str() {
-            "none" => Compression::None,
-            "lz4" => Compression::Lz4,
-            other => return Err(format!("no compression {other}")),
-        },
-        ..OpenOptions::new(location, fsync(target))
-    })
-}
-
-/// Returns the fsync policy to open the store with; `no` in memory.
-fn fsync(target: &Target) -> Fsync {
-    match Level::of(target).durability {
-        Some(Durability::Files(fsync)) => fsync,
-        Some(Durability::Memory) | None => Fsync::No,
-    }
+/// Returns `true` for cells that show what a GET reads from their own device: what is in the page cache is not read.
+fn reads_own_device(cells: &[Cell]) -> bool {
+    cells
+        .iter()
+        .all(|cell| cell.own_device.is_some() && cell.workload.kinds().all(|kind| kind == Operation::Get))
 }
 
 /// Opens the store under an fsync policy.
 type OpenUnder<'s> = &'s dyn Fn(Fsync) -> Result<Box<dyn Engine>, String>;
-
-/// Opens the store of a job with options that may differ from those of its cells.
-type OpenAs<'s> = &'s dyn Fn(&OpenOptions) -> Result<Box<dyn Engine>, String>;
-
-/// Opens a store and loads its keys. The load runs under the fsync policy `no`, whatever the policy of the
-/// cells: otherwise an engine that fixes its policy when it is opened would sync each batch, and other
-/// engines only the end. Returns the engine, opened again under `options`, and the seconds of the load.
-fn loaded(
-    open: OpenAs<'_>,
-    options: &OpenOptions,
-    data: &Data,
-    live: &KeyLedger,
-    workload: &Workload,
-) -> Result<(Box<dyn Engine>, Option<f64>), String> {
-    if workload.keys == 0 {
-        return Ok((open(options)?, None));
-    }
-    let engine = open(&OpenOptions { fsync: Fsync::No, ..options.clone() })?;
-    let opened = Opened::new(engine, live, Fsync::No);
-    let seconds = load(&opened, data, live, workload)?;
-    let engine = opened.into_engine();
-    if engine.is_memory_only() {
-        return Ok((engine, seconds));
-    }
-    // Reopens under every policy, so that cells of all policies find the engine in the same state.
-    engine.close().map_err(|error| format!("after the load, close: {error}"))?;
-    drop(engine);
-    process::give_back_memory();
-    Ok((open(options)?, seconds))
-}
-
-/// Loads the keys of the first cell with one sync at the end. Returns the seconds, or `None` if there are no
-/// keys.
-fn load(opened: &Opened, data: &Data, live: &KeyLedger, workload: &Workload) -> Result<Option<f64>, String> {
-    if workload.keys == 0 {
-        return Ok(None);
-    }
-    let (load, begin) = (workload.load(), Instant::now());
-    let mut bench = opened.bench(data, live);
-    bench.is_load = true;
-    let phase = bench.run_here(&load);
-    if let Some(fault) = phase.recorder.measurement(phase.start).first_fault {
-        return Err(format!("load: {fault}"));
-    }
-    opened.engine().sync().map_err(|error| format!("load: {error}"))?;
-    Ok(Some(begin.elapsed().as_secs_f64()))
-}
 
 fn count(engine: &dyn Engine, live: &KeyLedger) -> Measurement {
     let begin = Instant::now();
@@ -350,7 +298,13 @@ fn count(engine: &dyn Engine, live: &KeyLedger) -> Measurement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{bench::result::Size, engine::Kind};
+    use crate::{
+        bench::{
+            result::Size,
+            run::process,
+        },
+        engine::{Kind, Location},
+    };
     use std::cell::RefCell;
 
     #[test]
@@ -391,6 +345,7 @@ mod tests {
                 "rate": null, "scan_length": 1, "seed": 1, "step": "source-scan", "data": path.to_str()},
         });
         let job = Job {
+            loads_until_killed: false,
             cells: vec![serde_json::from_value(cell).unwrap()],
             directory: directory.path().into(),
             map_size: 0,

@@ -11,7 +11,7 @@ mod shared;
 
 use super::{
     job::{Job, Report, unsynced},
-    meter::Meter,
+    meter::{Meter, drop_unequal_sizes},
     phase,
     process::{Memory, ProcessUsage},
     verification::{Verified, compare_count},
@@ -68,6 +68,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
         }
         Report::of(cell, Outcome::Measured(measurement))
     };
+    drop_unequal_sizes(measurements.iter_mut().zip(&job.cells));
     // Each step has one measurement for each of its cells.
     Ok(job.cells.iter().zip(measurements).map(report).collect())
 }

@@ -478,7 +478,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("store");
             let location = Location::Path(path.clone());
-            let engine = RocksDb::open_plain(&OpenOptions {
+            let engine = open(&OpenOptions {
                 cache_size: cache,
                 ..OpenOptions::new(location, Fsync::No)
             });

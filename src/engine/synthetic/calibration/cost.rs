@@ -1,8 +1,12 @@
 //! Time that operations of the calibration engine are configured to take, and the time that they really took.
 
-use super::expected_values::{Call, Cost, Span, Truth};
+use super::expected_values::{Call, CallKind, Cost, ProcessMemory, Span, Truth};
 use nix::time::{ClockId, clock_gettime};
-use std::{thread, time::Duration};
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::Duration,
+};
 
 /// Number that has no factor in common with sizes that users choose: spreads the parts over the reads.
 const STRIDE: u64 = 7919;
@@ -10,9 +14,26 @@ const STRIDE: u64 = 7919;
 /// Maximum number of operations of a span that are recorded without an allocation.
 const EXPECTED: usize = 4096;
 
+/// Returns the number of this thread.
+fn thread_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    thread_local!(static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed));
+    NUMBER.with(|number| *number)
+}
+
 fn clock(id: ClockId) -> u64 {
     let time = clock_gettime(id).map(Duration::from).unwrap_or_default();
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Returns the memory of this process.
+pub(super) fn memory() -> ProcessMemory {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let bytes = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) << 10
+    };
+    ProcessMemory { resident: bytes("VmRSS:"), anonymous: bytes("RssAnon:") }
 }
 
 /// Returns the time in nanoseconds of the monotonic clock, which all processes of the machine share.
@@ -85,6 +106,11 @@ impl Meter {
         (self.writes == 1, self.turn(self.truth.write))
     }
 
+    /// Returns the cost of the next scan.
+    pub fn scan(&self) -> Turn {
+        self.turn(self.truth.scan)
+    }
+
     /// Returns the number of the next commit, from 1.
     pub fn commit(&mut self) -> u64 {
         self.commits += 1;
@@ -118,8 +144,9 @@ impl Meter {
     }
 
     /// Records an operation; a write with the number of its commit.
-    pub fn add(&mut self, taken: Taken, commit: Option<u64>) -> &mut Span {
-        self.span.calls.push(Call { begin: taken.begin, end: taken.end, commit });
+    pub fn add(&mut self, taken: Taken, kind: CallKind, commit: Option<u64>) -> &mut Span {
+        let thread = thread_number();
+        self.span.calls.push(Call { begin: taken.begin, end: taken.end, commit, kind, thread });
         self.span.cpu_ns += taken.cpu_ns;
         &mut self.span
     }

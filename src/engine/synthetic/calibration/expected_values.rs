@@ -22,8 +22,16 @@ pub struct Truth {
     pub write: Cost,
     /// Periods in which all operations stall.
     pub stall: Option<Stall>,
-    /// Bytes that each write appends to the log: a multiple of [`PAGE`].
+    /// Cost of each scan.
+    pub scan: Cost,
+    /// Bytes that each write appends to the log; 0 for a [`PAGE`].
     pub write_bytes: u64,
+    /// Bytes that each write overwrites, always at the start of a file.
+    pub overwrite_bytes: u64,
+    /// Bytes that each read takes from the next place of a file, without read-ahead.
+    pub read_bytes: u64,
+    /// Size of that file in bytes. Behind its end, reads begin again.
+    pub read_file_bytes: u64,
     /// Bytes of deferred work per write: a multiple of [`PAGE`].
     pub debt_bytes: u64,
     /// Maximum number of bytes on disk in addition to the log after a quiesce.
@@ -48,6 +56,8 @@ pub struct Truth {
     pub close_ms: u64,
     /// Duration of a recovery when existing data are opened, in milliseconds.
     pub recovery_ms: u64,
+    /// Duration of a recovery for each write in files that were not closed, in microseconds.
+    pub replay_us: u64,
     /// File to which the engine appends its record: a line of JSON for each time that it was open.
     pub record: PathBuf,
 }
@@ -85,11 +95,23 @@ pub struct Stall {
 pub struct Record {
     /// Start and end of the open.
     pub open: (u64, u64),
+    /// Memory of the process at the start of the open.
+    #[serde(default)]
+    pub memory: ProcessMemory,
     /// Spans between quiesces: the first is before any quiesce, the last is between the last quiesce and the close,
     /// if there were operations.
     pub spans: Vec<Span>,
     /// Start and end of the close.
     pub close: (u64, u64),
+}
+
+/// Memory of the engine's process, in bytes; 0 where it is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessMemory {
+    /// Resident memory.
+    pub resident: u64,
+    /// Resident memory without a file.
+    pub anonymous: u64,
 }
 
 /// Operation of the engine.
@@ -101,6 +123,26 @@ pub struct Call {
     pub end: u64,
     /// Number of the commit of a write, from 1 in each span; `None` for a read.
     pub commit: Option<u64>,
+    /// Kind of the operation.
+    pub kind: CallKind,
+    /// Number of the thread that called the engine.
+    pub thread: u64,
+}
+
+/// Kind of an operation of the engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CallKind {
+    /// Read a key.
+    #[default]
+    Read,
+    /// Replaced a value.
+    Update,
+    /// Added a key.
+    Insert,
+    /// Removed a key.
+    Delete,
+    /// Visited pairs.
+    Scan,
 }
 
 /// Operations before a quiesce, and the quiesce.
@@ -134,11 +176,19 @@ pub struct Span {
     pub used_bytes: (u64, u64),
     /// Size of all existing keys and values in bytes.
     pub alive_bytes: u64,
+    /// Memory of the process at the end of the span.
+    #[serde(default)]
+    pub memory: ProcessMemory,
     /// Start and end of the quiesce.
     pub settle: (u64, u64),
 }
 
 impl Truth {
+    /// Returns the number of bytes that a write appends to the log.
+    pub(super) fn record_bytes(&self) -> u64 {
+        if self.write_bytes == 0 { PAGE } else { self.write_bytes }
+    }
+
     /// Returns the path of the configuration of a store at `path`: beside the directory that contains it, whose
     /// size may be measured.
     pub fn place(path: &Path) -> PathBuf {

@@ -1,14 +1,14 @@
 //! Files of the calibration engine: a log with one record per write, the output of deferred work, and a mapped
 //! file.
 
-use super::expected_values::{CALIBRATION, PAGE, Truth};
+use super::expected_values::{CALIBRATION, Truth};
 use crate::engine::{Error, Result, WriteOp, files};
 use nix::{
-    fcntl::{FallocateFlags, fallocate},
+    fcntl::{FallocateFlags, PosixFadviseAdvice, fallocate, posix_fadvise},
     sys::mman::{MapFlags, ProtFlags, mmap, munmap},
 };
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     ffi::c_void,
     fs::{self, File},
     io::{self, Write},
@@ -16,7 +16,10 @@ use std::{
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     ptr::NonNull,
-    sync::mpsc::{Receiver, Sender, channel},
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        mpsc::{Receiver, Sender, channel},
+    },
     thread::{self, JoinHandle},
 };
 
@@ -44,6 +47,8 @@ pub(super) struct Files {
     length: u64,
     /// Records that are not in the log yet.
     buffer: Vec<u8>,
+    /// File whose start each write overwrites.
+    overwritten: Option<File>,
     debts: Debts,
     /// Bytes written since the last quiesce.
     written: u64,
@@ -66,6 +71,9 @@ impl Files {
         let debts = open(&debt_path).map_err(Error::io("open", &debt_path))?;
         let map_path = directory.join("mapped");
         let map = Map::new(&map_path, truth.mapped_bytes).map_err(Error::io("map", &map_path))?;
+        let overwritten =
+            (truth.overwrite_bytes > 0).then(|| open(&directory.join("overwritten"))).transpose();
+        let overwritten = overwritten.map_err(Error::io("open", directory))?;
         let length = log.metadata().map_err(Error::io("open", &log_path))?.len();
         Ok(Self {
             truth: truth.clone(),
@@ -73,6 +81,7 @@ impl Files {
             log_path,
             length,
             buffer: Vec::new(),
+            overwritten,
             debts: Debts::new(debts, debt_path)?,
             written: 0,
             owed: 0,
@@ -82,10 +91,10 @@ impl Files {
     }
 
     /// Reads the log into `pairs`. Returns the number of records.
-    pub fn replay(&mut self, pairs: &mut HashMap<Vec<u8>, Vec<u8>>) -> Result<u64> {
+    pub fn replay(&mut self, pairs: &mut BTreeMap<Vec<u8>, Vec<u8>>) -> Result<u64> {
         let damaged = || Error::library(CALIBRATION, "a record of its log is not whole");
         // One record at a time: all of them would use memory that the configuration does not include.
-        let length = self.truth.write_bytes.max(PAGE);
+        let length = self.truth.record_bytes();
         let mut record = vec![0; usize::try_from(length).unwrap_or(0)];
         let records = self.length / length;
         for number in 0..records {
@@ -107,7 +116,7 @@ impl Files {
             WriteOp::Delete { key } => (key, None),
             WriteOp::Clear => return Ok(()),
         };
-        let end = self.buffer.len() + usize::try_from(self.truth.write_bytes.max(PAGE)).unwrap_or(usize::MAX);
+        let end = self.buffer.len() + usize::try_from(self.truth.record_bytes()).unwrap_or(usize::MAX);
         let length = |bytes: usize| u32::try_from(bytes).unwrap_or(DELETED - 1).to_le_bytes();
         self.buffer.extend_from_slice(&length(key.len()));
         let mark = value.map_or(DELETED.to_le_bytes(), |value| length(value.len()));
@@ -128,6 +137,11 @@ impl Files {
     pub fn append(&mut self) -> Result<()> {
         self.stretch()?;
         self.log.write_all_at(&self.buffer, self.length).map_err(Error::io("write", &self.log_path))?;
+        if let Some(file) = &self.overwritten {
+            let bytes = vec![0xa5; usize::try_from(self.truth.overwrite_bytes).unwrap_or(0)];
+            file.write_all_at(&bytes, 0).map_err(Error::io("overwrite", &self.log_path))?;
+            self.written += bytes.len() as u64;
+        }
         self.length += self.buffer.len() as u64;
         self.written += self.buffer.len() as u64;
         // Freed, because a large buffer is not part of the configured memory.
@@ -155,7 +169,8 @@ impl Files {
     }
 
     pub fn sync(&self) -> Result<()> {
-        self.log.sync_data().map_err(Error::io("sync", &self.log_path))
+        let files = [Some(&self.log), self.overwritten.as_ref()];
+        files.into_iter().flatten().try_for_each(File::sync_data).map_err(Error::io("sync", &self.log_path))
     }
 
     /// Does the deferred work, and frees the reserved space. Returns the bytes written since the last quiesce.
@@ -247,8 +262,7 @@ impl Drop for Debts {
     }
 }
 
-/// Writes `bytes` to fresh pages from `start` on, since the kernel counts a dirty page once. The file is truncated
-/// only when they are on the disk, or the kernel would subtract them from the count.
+/// Writes `bytes` from `start` on. The file is truncated only when they are on the device.
 fn pay(file: &File, start: u64, bytes: u64, length: u64) -> io::Result<()> {
     // Removes the hole.
     file.set_len(start)?;
@@ -261,6 +275,49 @@ fn pay(file: &File, start: u64, bytes: u64, length: u64) -> io::Result<()> {
     }
     file.sync_all()?;
     file.set_len(length)
+}
+
+/// File from which reads take a known number of bytes.
+pub(super) struct ReadFile {
+    file: File,
+    path: PathBuf,
+    bytes: usize,
+    /// Number of places of `bytes` bytes in the file.
+    places: u64,
+    next: AtomicU64,
+}
+
+impl ReadFile {
+    /// Opens the file in `directory`, and creates it at the first time; `None` if reads take nothing from it.
+    pub fn open(directory: &Path, truth: &Truth) -> Result<Option<Self>> {
+        if truth.read_bytes == 0 {
+            return Ok(None);
+        }
+        let (path, bytes) = (directory.join("reads"), usize::try_from(truth.read_bytes).unwrap_or(0));
+        let places = truth.read_file_bytes / truth.read_bytes;
+        let open = || {
+            let mut options = File::options();
+            let file = options.read(true).write(true).create(true).truncate(false).open(&path)?;
+            if file.metadata()?.len() == 0 {
+                let piece = vec![0x3c; bytes];
+                (0..places).try_for_each(|place| file.write_all_at(&piece, place * truth.read_bytes))?;
+                file.sync_all()?;
+            }
+            // No read-ahead.
+            posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_RANDOM)?;
+            Ok(file)
+        };
+        let file = open().map_err(Error::io("open", &path))?;
+        Ok(Some(Self { file, path: path.clone(), bytes, places, next: AtomicU64::new(0) }))
+    }
+
+    /// Reads the next place.
+    pub fn read(&self) -> Result<()> {
+        let place = self.next.fetch_add(1, Ordering::Relaxed) % self.places.max(1);
+        let mut bytes = vec![0; self.bytes];
+        let read = self.file.read_exact_at(&mut bytes, place * self.bytes as u64);
+        read.map_err(Error::io("read", &self.path))
+    }
 }
 
 /// File that is mapped into memory.

@@ -11,11 +11,14 @@ use crate::engine::{
     key_value_headers,
 };
 use cost::Meter;
-pub use expected_values::{CALIBRATION, Call, Cost, PAGE, Part, Record, Span, Stall, Truth};
-use known_file_writes::Files;
+pub use expected_values::{
+    CALIBRATION, Call, CallKind, Cost, PAGE, Part, ProcessMemory, Record, Span, Stall, Truth,
+};
+use known_file_writes::{Files, ReadFile};
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     fs,
+    ops::{Bound, ControlFlow},
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError, RwLock},
     thread,
@@ -32,7 +35,12 @@ pub(super) static INFO: Info = Info {
     family: Family::Lsm,
     status: Status::Synthetic,
     needs: &[],
-    capabilities: Capabilities { constant_count: true, counts_allocations: true, ..Capabilities::NONE },
+    capabilities: Capabilities {
+        ordered: true,
+        constant_count: true,
+        counts_allocations: true,
+        ..Capabilities::NONE
+    },
     compression: &[Compression::None],
     cache: "not used",
     writers: Writers::One,
@@ -46,16 +54,19 @@ pub(super) static INFO: Info = Info {
     log_targets: &[],
 };
 
+/// Name of an empty file that a close creates and the next open removes.
+const CLOSED: &str = "closed";
 /// Maximum length of a key in bytes; the record of a pair must fit into the configured bytes per write.
 const MAX_KEY: usize = 512;
 
 struct Calibration {
     truth: Truth,
     path: PathBuf,
-    pairs: RwLock<HashMap<Vec<u8>, Vec<u8>>>,
+    pairs: RwLock<BTreeMap<Vec<u8>, Vec<u8>>>,
     meter: Mutex<Meter>,
     files: Mutex<Files>,
     record: Mutex<Record>,
+    reads: Option<ReadFile>,
     /// Memory that is allocated only to use the configured amount.
     _memory: Vec<u8>,
 }
@@ -70,18 +81,23 @@ fn check(_: &Path) -> Result<CheckReport> {
 }
 
 fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
-    let begin = cost::now();
+    let (begin, memory_before) = (cost::now(), cost::memory());
     let path = options.location.on_disk(CALIBRATION)?;
     let place = Truth::place(path);
     let text = fs::read(&place).map_err(Error::io("read the truth in", &place))?;
     let truth: Truth = serde_json::from_slice(&text).map_err(|error| Error::library(CALIBRATION, error))?;
-    let mut pairs = HashMap::new();
+    let mut pairs = BTreeMap::new();
     let mut files = Files::open(path, &truth)?;
-    if files.replay(&mut pairs)? > 0 {
+    let was_closed = fs::remove_file(path.join(CLOSED)).is_ok();
+    let writes = files.replay(&mut pairs)?;
+    if writes > 0 {
         thread::sleep(Duration::from_millis(truth.recovery_ms));
     }
+    if !was_closed {
+        thread::sleep(Duration::from_micros(writes * truth.replay_us));
+    }
     let memory = vec![1; usize::try_from(truth.memory_bytes).unwrap_or(0)];
-    let record = Record { open: (begin, cost::now()), ..Record::default() };
+    let record = Record { open: (begin, cost::now()), memory: memory_before, ..Record::default() };
     let meter = Meter::new(&truth);
     Ok(Box::new(Calibration {
         path: path.into(),
@@ -89,6 +105,7 @@ fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
         meter: Mutex::new(meter),
         files: Mutex::new(files),
         record: Mutex::new(record),
+        reads: ReadFile::open(path, &truth)?,
         _memory: memory,
         truth,
     }))
@@ -123,6 +140,15 @@ impl Calibration {
         for _ in 0..self.truth.read_blocks {
             let bytes = usize::try_from(self.truth.block_bytes).unwrap_or(0);
             std::hint::black_box(Vec::<u8>::with_capacity(bytes));
+        }
+    }
+
+    fn kind_of(&self, op: &WriteOp<'_>) -> CallKind {
+        let pairs = self.pairs.read().unwrap_or_else(PoisonError::into_inner);
+        match op {
+            WriteOp::Put { key, .. } if pairs.contains_key(*key) => CallKind::Update,
+            WriteOp::Put { .. } => CallKind::Insert,
+            WriteOp::Delete { .. } | WriteOp::Clear => CallKind::Delete,
         }
     }
 
@@ -163,8 +189,9 @@ impl Engine for Calibration {
             }
             let turn = lock(&self.meter).read();
             let taken = turn.take();
-            lock(&self.meter).add(taken, None);
+            lock(&self.meter).add(taken, CallKind::Read, None);
             self.allocate();
+            self.reads.as_ref().map_or(Ok(()), ReadFile::read)?;
             let pairs = self.pairs.read().unwrap_or_else(PoisonError::into_inner);
             let stored = pairs.get(*key).map(Vec::as_slice);
             lock(&self.meter).add_read(stored.is_some_and(|stored| !has_expired(stored)));
@@ -185,7 +212,8 @@ impl Engine for Calibration {
             }
             let taken = turn.take();
             files.put(op)?;
-            lock(&self.meter).add(taken, Some(commit)).user_bytes += self.apply(op);
+            let kind = self.kind_of(op);
+            lock(&self.meter).add(taken, kind, Some(commit)).user_bytes += self.apply(op);
             if matches!(op, WriteOp::Delete { .. }) {
                 lock(&self.meter).add_delete();
             }
@@ -203,6 +231,7 @@ impl Engine for Calibration {
     fn quiesce(&self) -> Result<()> {
         let (mut span, mut files) = (lock(&self.meter).take(), lock(&self.files));
         let begin = cost::now();
+        span.memory = cost::memory();
         let before = files.size();
         thread::sleep(Duration::from_millis(self.truth.settle_ms));
         span.written_bytes = files.settle()?;
@@ -215,9 +244,20 @@ impl Engine for Calibration {
         Ok(())
     }
 
-    fn scan(&self, _: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        let turn = lock(&self.meter).scan();
+        let taken = turn.take();
+        lock(&self.meter).add(taken, CallKind::Scan, None);
+        if range.is_empty() {
+            return Ok(());
+        }
         let pairs = self.pairs.read().unwrap_or_else(PoisonError::into_inner);
-        let _ = pairs.iter().try_for_each(|(key, value)| visit(key, value));
+        let found = pairs.range::<[u8], (Bound<&[u8]>, Bound<&[u8]>)>((range.start, range.end));
+        for (key, value) in found {
+            if let ControlFlow::Break(()) = visit(key, value) {
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -234,6 +274,8 @@ impl Engine for Calibration {
         let rest = Span { settle: (begin, begin), ..lock(&self.meter).take() };
         thread::sleep(Duration::from_millis(self.truth.close_ms));
         lock(&self.files).close()?;
+        let closed = self.path.join(CLOSED);
+        fs::File::create(&closed).map_err(Error::io("create", &closed))?;
         let mut record = lock(&self.record);
         if !rest.calls.is_empty() {
             record.spans.push(rest);

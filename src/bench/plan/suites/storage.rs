@@ -1,0 +1,83 @@
+//! Sizes on disk, bytes written and read, and recovery: metrics for which all stores must have written the same
+//! amount. Bytes of the device are counted on a device of the cell's own, where no time is measured.
+
+use super::{
+    cell_builder::{CellBuilder, Rows},
+    cells::{cell, count, headed},
+};
+use crate::bench::{
+    plan::options::{PlanError, Suite},
+    result::{Access, Cell, CellKind, Figure, Operation, OwnDevice, Size, Target, Workload},
+};
+
+/// Default number of keys.
+const KEYS: u64 = 1_000_000;
+/// Read-ahead in KiB with which Linux sets up most devices.
+const USUAL_READ_AHEAD: u64 = 128;
+/// The largest recovery has all keys, the smallest this part of them.
+const FEWER: u64 = 4;
+
+/// Returns the cells.
+///
+/// # Errors
+///
+/// Returns an error over the wire.
+pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
+    maker.is_in_process(Suite::Storage)?;
+    let mut cells = Vec::new();
+    for target in maker.targets(Access::InProcess).into_iter().filter(|target| target.persistent) {
+        let keys = maker.options.keys.unwrap_or(KEYS).max(FEWER);
+        let overwritten = maker.writes(&target, keys);
+        let rows = StoreRows { maker, target, keys, overwritten };
+        let heading = format!("{} values overwritten of {} keys", count(overwritten), count(keys));
+        cells.extend(headed(rows.all(), &heading));
+    }
+    Ok(("Row", cells))
+}
+
+/// Builder of the rows of one store.
+struct StoreRows<'m> {
+    maker: &'m CellBuilder<'m>,
+    target: Target,
+    keys: u64,
+    /// Number of values that are overwritten, each in a commit of its own.
+    overwritten: u64,
+}
+
+impl StoreRows<'_> {
+    fn all(&self) -> Vec<Cell> {
+        let machine = OwnDevice { read_ahead_kib: None };
+        let usual = OwnDevice { read_ahead_kib: Some(USUAL_READ_AHEAD) };
+        let mut rows = vec![Cell {
+            own_device: Some(machine),
+            figure: Figure::DiskBytes,
+            ..self.row("overwrite", Operation::Update, self.keys, self.overwritten, &self.target)
+        }];
+        for target in CellBuilder::read_ahead_settings(self.target.clone()) {
+            for (name, device) in [("get, cold", machine), ("get, cold, device read-ahead 128 KiB", usual)] {
+                let reads = (self.keys / 20).max(100);
+                let row = self.row(name, Operation::Get, self.keys, reads, &target);
+                rows.push(Cell { own_device: Some(device), figure: Figure::DeviceReadBytes, ..row });
+            }
+        }
+        for keys in [self.keys / FEWER, self.keys] {
+            let name = format!("recovery of {} keys", count(keys));
+            let writes = self.overwritten.min(keys);
+            let mut row = self.row(&name, Operation::Update, keys, writes, &self.target);
+            (row.workload.step, row.figure) = (CellKind::Recovery, Figure::Milliseconds);
+            rows.push(row);
+        }
+        rows
+    }
+
+    /// Returns a row of `operations` operations over `keys` loaded keys, each chosen with equal probability.
+    fn row(&self, name: &str, operation: Operation, keys: u64, operations: u64, target: &Target) -> Cell {
+        let workload = Workload {
+            keys,
+            key_bytes: Size::Fixed(24),
+            value_bytes: Size::Fixed(1000),
+            ..self.maker.by_count(name, operation, operations)
+        };
+        cell(self.maker.suite(), target.clone(), workload, name)
+    }
+}

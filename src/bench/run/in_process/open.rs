@@ -1,0 +1,110 @@
+//! Opening and loading of the store of a job.
+
+use super::{expected_pairs, opened::Opened};
+use crate::{
+    bench::{
+        data::{Data, key_ledger::KeyLedger},
+        result::{Cell, Target, Workload, loss_class::Level},
+        run::{job::Job, process},
+    },
+    engine::{Compression, Durability, Engine, Fsync, Location, OpenOptions, ReadAhead, synthetic},
+};
+use std::{sync::Arc, time::Instant};
+
+pub(super) fn open_options(job: &Job, target: &Target) -> Result<OpenOptions, String> {
+    let location = match target.persistent {
+        true => Location::Path(job.directory.join("store")),
+        false => Location::Memory,
+    };
+    Ok(OpenOptions {
+        cache_size: target.cache_bytes,
+        map_size: job.map_size,
+        max_files: u64::MAX,
+        compression: match target.compression.as_str() {
+            "none" => Compression::None,
+            "lz4" => Compression::Lz4,
+            other => return Err(format!("no compression {other}")),
+        },
+        read_ahead: match target.read_ahead.as_deref() {
+            None => ReadAhead::Auto,
+            Some("on") => ReadAhead::On,
+            Some("off") => ReadAhead::Off,
+            Some(other) => return Err(format!("no read-ahead {other}")),
+        },
+        ..OpenOptions::new(location, fsync(target))
+    })
+}
+
+/// Returns the fsync policy to open the store with; `no` in memory.
+pub(super) fn fsync(target: &Target) -> Fsync {
+    match Level::of(target).durability {
+        Some(Durability::Files(fsync)) => fsync,
+        Some(Durability::Memory) | None => Fsync::No,
+    }
+}
+
+/// Opens and loads the store of a cell with files, as for any other measurement.
+pub(super) fn load_open_store(
+    options: &OpenOptions,
+    cell: &Cell,
+    data: &Arc<Data>,
+    live: &Arc<KeyLedger>,
+) -> Result<Box<dyn Engine>, String> {
+    let expected = expected_pairs::of(data, live);
+    let open = |options: &OpenOptions| {
+        synthetic::open(&cell.target.store, options, &expected).map_err(|error| format!("open: {error}"))
+    };
+    Ok(loaded(&open, options, data, live, &cell.workload)?.0)
+}
+
+/// Opens the store of a job with options that may differ from those of its cells.
+type OpenAs<'s> = &'s dyn Fn(&OpenOptions) -> Result<Box<dyn Engine>, String>;
+
+/// Opens a store and loads its keys. The load runs under the fsync policy `no`, whatever the policy of the
+/// cells: otherwise an engine that fixes its policy when it is opened would sync each batch, and other
+/// engines only the end. Returns the engine, opened again under `options`, and the seconds of the load.
+pub(super) fn loaded(
+    open: OpenAs<'_>,
+    options: &OpenOptions,
+    data: &Data,
+    live: &KeyLedger,
+    workload: &Workload,
+) -> Result<(Box<dyn Engine>, Option<f64>), String> {
+    if workload.keys == 0 {
+        return Ok((open(options)?, None));
+    }
+    let engine = open(&OpenOptions { fsync: Fsync::No, ..options.clone() })?;
+    let opened = Opened::new(engine, live, Fsync::No);
+    let seconds = load(&opened, data, live, workload)?;
+    let engine = opened.into_engine();
+    if engine.is_memory_only() {
+        return Ok((engine, seconds));
+    }
+    // Reopens under every policy, so that cells of all policies find the engine in the same state.
+    engine.close().map_err(|error| format!("after the load, close: {error}"))?;
+    drop(engine);
+    process::give_back_memory();
+    Ok((open(options)?, seconds))
+}
+
+/// Loads the keys of the first cell with one sync at the end. Returns the seconds, or `None` if there are no
+/// keys.
+pub(super) fn load(
+    opened: &Opened,
+    data: &Data,
+    live: &KeyLedger,
+    workload: &Workload,
+) -> Result<Option<f64>, String> {
+    if workload.keys == 0 {
+        return Ok(None);
+    }
+    let (load, begin) = (workload.load(), Instant::now());
+    let mut bench = opened.bench(data, live);
+    bench.is_load = true;
+    let phase = bench.run_here(&load);
+    if let Some(fault) = phase.recorder.measurement(phase.start).first_fault {
+        return Err(format!("load: {fault}"));
+    }
+    opened.engine().sync().map_err(|error| format!("load: {error}"))?;
+    Ok(Some(begin.elapsed().as_secs_f64()))
+}

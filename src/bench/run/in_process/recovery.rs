@@ -1,0 +1,166 @@
+//! Recovery after a kill: another process loads and updates the store, is killed under that load, and this process
+//! opens the store with a cold cache. The page cache of the killed process survives and is written back before, so
+//! this is no power cut.
+
+use super::{
+    expected_pairs,
+    open::{fsync, load_open_store, open_options},
+};
+use crate::{
+    bench::{
+        data::{Data, key_ledger::KeyLedger},
+        result::{Cell, Measurement, Outcome},
+        run::{
+            cold,
+            disk::Files,
+            in_process::driver::InProcessBench,
+            job::{Job, SUBCOMMAND},
+            process::ProcessUsage,
+            verification::compare_count,
+        },
+    },
+    engine::{Engine, Fsync, synthetic},
+};
+use std::{
+    env,
+    io::{self, BufRead, BufReader, Write},
+    ops::ControlFlow,
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::Instant,
+};
+
+/// Line by which the process that loads says that it has made its updates, and goes on.
+const READY: &str = "ready";
+
+/// Measures the recovery of the store of a job with a single cell.
+pub(super) fn measure(job: &Job, cell: &Cell) -> Result<Outcome, String> {
+    kill_under_load(job)?;
+    // What the killed process had written is in the page cache; on the device too, it can be dropped.
+    Files::of(&job.directory).write_back().map_err(|error| format!("after the kill: syncfs: {error}"))?;
+    cold::evict(&job.directory).map_err(|error| format!("after the kill: {error}"))?;
+    let data = Data::new(&cell.workload).map_err(|error| format!("cannot read the data: {error}"))?;
+    let options = open_options(job, &cell.target)?;
+    let data = Arc::new(data);
+    let expected = expected_pairs::of(&data, &Arc::new(KeyLedger::new(0)));
+    let begin = Instant::now();
+    let engine = synthetic::open(&cell.target.store, &options, &expected)
+        .map_err(|error| format!("after the kill: open: {error}"))?;
+    let mut check = Check { data: &data, measurement: Measurement::default() };
+    check.value(&*engine, 0);
+    let seconds = begin.elapsed().as_secs_f64();
+    let keys = cell.workload.keys;
+    let step = (keys / job.verified.max(1)).max(1);
+    (0..keys)
+        .step_by(usize::try_from(step).unwrap_or(usize::MAX))
+        .for_each(|index| check.value(&*engine, index));
+    let mut measurement = check.measurement;
+    compare_count(&mut measurement, &engine.count(), keys);
+    engine.close().map_err(|error| format!("close: {error}"))?;
+    let recovery_seconds = Some(seconds);
+    let (keys_before, keys_after) = (Some(keys), Some(keys));
+    Ok(Outcome::Measured(Measurement {
+        operations: 1,
+        seconds,
+        recovery_seconds,
+        keys_before,
+        keys_after,
+        ..measurement
+    }))
+}
+
+/// Starts a process that loads the store, and kills it while it updates.
+fn kill_under_load(job: &Job) -> Result<(), String> {
+    let fail = |error: io::Error| format!("cannot load in a process of its own: {error}");
+    let program = env::current_exe().map_err(fail)?;
+    let mut child = Command::new(program)
+        .arg(SUBCOMMAND)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(fail)?;
+    let line = order(job, &mut child).map_err(fail);
+    // Under load: the process updates until this signal.
+    let killed = child.kill().and_then(|()| child.wait()).map_err(fail);
+    match line?.trim() {
+        READY => killed.map(drop),
+        fault => Err(format!("load before the kill: {fault}")),
+    }
+}
+
+/// Gives the job to the process, and returns the line with which it answers.
+fn order(job: &Job, child: &mut Child) -> io::Result<String> {
+    // Kept in the child: the process ends when its standard input is closed.
+    let stdin = child.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+    serde_json::to_writer(&mut *stdin, &Job { loads_until_killed: true, ..job.clone() })?;
+    writeln!(stdin)?;
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().ok_or(io::ErrorKind::BrokenPipe)?).read_line(&mut line)?;
+    Ok(line)
+}
+
+/// Runs in the process that will be killed: loads the store, makes the cell's updates, says so on standard output,
+/// and goes on until the kill. Returns the text of an error.
+pub(in crate::bench::run) fn load_until_killed(job: &Job) -> Result<(), String> {
+    let cell = job.cells.first().ok_or("no cell")?;
+    let workload = &cell.workload;
+    let data = Data::new(workload).map_err(|error| format!("cannot read the data: {error}"))?;
+    let data = Arc::new(data);
+    let live = Arc::new(KeyLedger::new(data.capacity()));
+    let options = open_options(job, &cell.target)?;
+    let engine = load_open_store(&options, cell, &data, &live)?;
+    let mut bench = InProcessBench::new(&*engine, &data, &live);
+    bench.sync = fsync(&cell.target) == Fsync::Always;
+    bench.sync_every_second = fsync(&cell.target) == Fsync::EverySec;
+    let mut told = false;
+    loop {
+        for phase in bench.run(&[workload], ProcessUsage::default) {
+            if let Some(fault) = phase.recorder.measurement(phase.start).first_fault {
+                return Err(fault);
+            }
+        }
+        if !told {
+            let mut stdout = io::stdout().lock();
+            writeln!(stdout, "{READY}").and_then(|()| stdout.flush()).map_err(|error| error.to_string())?;
+            told = true;
+        }
+    }
+}
+
+/// Comparison of the recovered values.
+struct Check<'d> {
+    data: &'d Data,
+    measurement: Measurement,
+}
+
+impl Check<'_> {
+    /// Compares a value. An update that the kill interrupted may be there or not, so any version is right.
+    fn value(&mut self, engine: &dyn Engine, index: u64) {
+        let (mut key, mut found) = (Vec::new(), None);
+        self.data.key(index, &mut key);
+        let read = engine.read(&[&key], &mut |_, value| {
+            found = value.map(|value| self.data.check(index, value).is_some());
+            ControlFlow::Continue(())
+        });
+        let measurement = &mut self.measurement;
+        let text = match (read, found) {
+            (Ok(()), Some(true)) => {
+                *measurement.verified_values.get_or_insert(0) += 1;
+                return;
+            }
+            (Ok(()), Some(false)) => {
+                measurement.wrong_values += 1;
+                format!("after the kill, key {index} has a value that nobody wrote")
+            }
+            (Ok(()), None) => {
+                measurement.misses += 1;
+                format!("after the kill, key {index} of the synced load is missing")
+            }
+            (Err(error), _) => {
+                measurement.errors += 1;
+                format!("after the kill: {error}")
+            }
+        };
+        measurement.first_fault.get_or_insert(text);
+    }
+}
