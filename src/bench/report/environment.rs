@@ -1,6 +1,10 @@
 //! Machine, software and settings of a benchmark run, as text.
 
-use crate::bench::result::{Calibration, Environment, metric::Unit, number_format, run_file::RunFile};
+use crate::{
+    bench::result::{Calibration, Environment, Run, metric::Unit, number_format, run_file::RunFile},
+    engine::synthetic,
+};
+use std::collections::BTreeSet;
 
 /// Environment of a run, as text.
 pub struct EnvironmentText<'a> {
@@ -85,10 +89,33 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
             format!("at most {:.0}% of the processors in a measurement", most * 100.0),
         ));
     }
+    let settings = settings(run);
+    if !settings.is_empty() {
+        facts.push(("Settings", settings));
+    }
     if !run.left_out.is_empty() {
         facts.push(("Left out", run.left_out.join("; ")));
     }
     facts
+}
+
+/// Returns the settings under which each store was opened: cache, compression and read-ahead. Stores that this build does
+/// not have, and servers that were already running, are left out.
+fn settings(run: &Run) -> String {
+    let own = run.cells.iter().filter(|cell| !cell.reference && cell.target.address.is_none());
+    let of = |target: &crate::bench::result::Target| {
+        let cache = synthetic::info(&target.store)?.cache;
+        let size = number_format::short(Unit::Bytes, whole(target.cache_bytes));
+        let read_ahead = target.read_ahead.as_ref().map(|setting| format!(", read-ahead {setting}"));
+        let compression = &target.compression;
+        let read_ahead = read_ahead.unwrap_or_default();
+        Some(format!(
+            "{}: --cache-size {size} ({cache}), compression {compression}{read_ahead}",
+            target.store
+        ))
+    };
+    let settings: BTreeSet<_> = own.filter_map(|cell| of(&cell.target)).collect();
+    settings.into_iter().collect::<Vec<_>>().join("; ")
 }
 
 /// Returns the latency of random reads before and after a run with a cold cache.

@@ -59,7 +59,7 @@ pub(super) const fn info(
         key_length: (0, MAX_KEY),
         compression: &[Compression::None, Compression::Lz4],
         cache: "one budget: block cache (HyperClockCache) with indexes and filters, of which up to half for memtables \
-                (at most two of 64 MiB)",
+                (at most two, each of a quarter of the budget, 1 to 64 MiB)",
         // The WAL, RocksDB's text log, the manifest, directories; SST files of a compaction.
         open_files: OpenFiles { least: OWN_FILES + 96, most: MOST_FILES, per_read: 0 },
         cluster_flag: None,
