@@ -187,8 +187,8 @@ fn each_column_that_is_wrong_is_found_and_no_other() {
     let mut judged = std::collections::HashSet::new();
     for experiment in experiments::all() {
         assert_eq!(wrong(&experiment, &evidence(&experiment, 1.0, "")), [""; 0], "{}", experiment.name);
+        let figures = judge(&experiment, &evidence(&experiment, 1.0, ""));
         for (column, ..) in columns() {
-            let figures = judge(&experiment, &evidence(&experiment, 1.0, ""));
             if !figures.iter().any(|figure| figure.column == column) {
                 continue;
             }

@@ -44,7 +44,7 @@ pub(super) fn largest_mean(turns: &[Turn]) -> f64 {
 /// Returns the largest possible value of a quantile of the latencies, in microseconds.
 pub(super) fn largest_at(turns: &[Turn], quantile: f64) -> f64 {
     /// Halvings until the difference is far below the precision of a histogram.
-    const HALVINGS: u32 = 60;
+    const HALVINGS: u32 = 40;
     let rank = (quantile * real(turns.len() as u64)).ceil().max(1.0) as usize;
     let as_long = (turns.len() + 1).saturating_sub(rank);
     let (mut least, mut most) =
