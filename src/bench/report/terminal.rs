@@ -63,7 +63,7 @@ fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell]) {
     let expired = expired::lines(run, cells);
     paragraph(text, "expired: ", expired.iter().map(String::as_str).collect());
     let verdicts = verdicts(&rankings);
-    // Those of a comparison stand above all tables.
+    // The verdicts of a comparison stand above all tables.
     if run.comparisons.is_empty() {
         paragraph(text, "verdict: ", verdicts.iter().map(String::as_str).collect());
     }

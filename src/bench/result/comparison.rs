@@ -22,7 +22,7 @@ pub struct Comparison {
     pub cells: Vec<String>,
     /// Difference below which stores are equal.
     pub margin: Margin,
-    /// How the blocks are divided into slices; absent before the pilot has ended.
+    /// Division of the blocks into slices; absent before the pilot has ended.
     #[serde(default)]
     pub slicing: Option<Slicing>,
     /// Planned looks, fixed after the first five blocks; absent before.
@@ -84,7 +84,7 @@ pub struct Block {
     pub seed: u64,
     /// All slices, in the order in which they ran.
     pub slices: Vec<SliceRecord>,
-    /// What other processes did to the machine during the block, where that is known.
+    /// CPU time that other processes used during the block; absent if unknown.
     #[serde(default)]
     pub disturbance: Option<Disturbance>,
     /// Seconds that the block took, with loads and verification.

@@ -34,7 +34,7 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// The process cannot be started. A load that fails is no error: the reports contain it.
+    /// Fails if the process cannot be started. A load that fails is no error: the reports contain it.
     pub fn load(job: Job, cpus: &Cpus) -> io::Result<Self> {
         let mut child = job.start(cpus, None)?;
         interrupt::kill_on_signal(child.id());

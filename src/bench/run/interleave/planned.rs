@@ -1,4 +1,4 @@
-//! What a comparison does next: another block, or nothing.
+//! Decision after each block of a comparison: another block, or the end.
 
 use crate::bench::{
     result::{

@@ -35,7 +35,7 @@ pub fn stop(pid: u32) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// The process does not exist.
+/// Fails if the process does not exist.
 pub fn resume(pid: u32) -> io::Result<()> {
     signal(child(pid)?, Signal::SIGCONT)
 }
@@ -45,7 +45,7 @@ pub fn resume(pid: u32) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// The system refuses the request.
+/// Fails if the system refuses the request.
 #[cfg(target_os = "linux")]
 pub fn resume_without_parent() -> io::Result<()> {
     nix::sys::prctl::set_pdeathsig(Signal::SIGCONT).map_err(Into::into)
@@ -70,7 +70,7 @@ mod tests {
         time::Duration,
     };
 
-    /// Starts a shell that uses the CPU for ever.
+    /// Starts a shell that uses the CPU until it is killed.
     fn busy() -> Child {
         Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap()
     }
