@@ -299,10 +299,7 @@ fn count(engine: &dyn Engine, live: &KeyLedger) -> Measurement {
 mod tests {
     use super::*;
     use crate::{
-        bench::{
-            result::Size,
-            run::process,
-        },
+        bench::{result::Size, run::process},
         engine::{Kind, Location},
     };
     use std::cell::RefCell;
