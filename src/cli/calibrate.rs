@@ -1,7 +1,7 @@
 //! `kvbench calibrate`: flags to [`Options`].
 
 use super::bench::server_arguments;
-use crate::bench::{calibrate::Options, run::calibrated};
+use crate::bench::{calibrate::Options, run::stored_calibration};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ impl Calibrate {
 
     /// Returns the file in which the result is saved.
     pub fn output(&self) -> Option<PathBuf> {
-        self.output.clone().or_else(calibrated::place)
+        self.output.clone().or_else(stored_calibration::place)
     }
 
     /// Returns the file to which the page of documentation is written.

@@ -12,10 +12,10 @@ mod help;
 pub mod list_stores;
 mod logging;
 mod network;
-mod notify;
 #[cfg(feature = "bench")]
 mod reproduce;
 mod serve;
+mod systemd_notify;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 mod torture;
 mod units;

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     engine::{Fsync, Kind},
-    torture::{Mode, Options, Subject, disk::Cut, promise::AllowedLoss},
+    torture::{Mode, Options, Subject, allowed_loss::AllowedLoss, disk::Cut},
 };
 use anyhow::Context;
 use clap::{Args, ValueEnum};

@@ -2,7 +2,7 @@
 
 use super::{
     admin::{client, command_info, config, connection, info, latency, server, slowlog, transaction},
-    data::{bitfield, bitmap, counter, expire, key, lcs, scan, string},
+    data::{bitfield, bitmap, counter, expire, key, lcs, string, whole_keyspace},
     flags::{READONLY, WRITE},
     spec::{CommandTable, Spec},
 };
@@ -16,7 +16,7 @@ const FAMILIES: &[&[Spec]] = &[
     key::COMMANDS,
     expire::COMMANDS,
     transaction::COMMANDS,
-    scan::COMMANDS,
+    whole_keyspace::COMMANDS,
     connection::COMMANDS,
     client::COMMANDS,
     command_info::COMMANDS,

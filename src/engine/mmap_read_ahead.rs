@@ -9,7 +9,7 @@
 
 #![allow(dead_code, reason = "for engines that a build may lack")]
 
-use super::{ReadAhead, host};
+use super::{ReadAhead, machine_memory};
 use std::{
     fs, io,
     os::unix::fs::MetadataExt,
@@ -32,7 +32,7 @@ pub(super) fn limit(choice: ReadAhead) -> u64 {
         ReadAhead::On => u64::MAX,
         ReadAhead::Off => 0,
         // The process itself and other processes need a part of the memory.
-        ReadAhead::Auto => host::memory_bytes().map_or(u64::MAX, |bytes| bytes / 2),
+        ReadAhead::Auto => machine_memory::memory_bytes().map_or(u64::MAX, |bytes| bytes / 2),
     }
 }
 

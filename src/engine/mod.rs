@@ -3,15 +3,15 @@
 //! An engine is one file or folder in `stores` that imports its crate and nothing from the layers above. To add
 //! one: write that file, add its line to the list in `stores/mod.rs`, and give it a Cargo feature.
 
-mod access;
 mod aof;
 mod batch;
 mod check;
+mod cluster_access;
 mod error;
 pub mod files;
-pub mod host;
 mod info;
 pub mod key_value_headers;
+pub mod machine_memory;
 mod memory_table;
 mod mmap_read_ahead;
 mod options;
@@ -24,10 +24,10 @@ use std::{
     path::Path,
 };
 
-pub(crate) use access::{LONGEST_PASSWORD, NoPassword, read_password};
 pub use aof::{Repaired, repair_log};
 pub use batch::{Batch, WriteOp};
 pub use check::{Check, CheckReport};
+pub(crate) use cluster_access::{LONGEST_PASSWORD, NoPassword, read_password};
 pub use error::{Error, Result};
 pub use info::{
     Capabilities, Caveat, Family, FsyncSupport, Info, Loss, LossBound, LossClass, OpenFiles, Status, Tool,

@@ -3,7 +3,7 @@
 use super::{
     access_control::PROTECTED_MODE_ERROR,
     error::Error,
-    shared::{AcceptedStream, ConnectionSenders, Shared},
+    shared_state::{AcceptedStream, ConnectionSenders, Shared},
 };
 use crate::{
     command::as_size,

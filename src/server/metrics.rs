@@ -4,7 +4,7 @@
 use super::error::Error;
 use crate::{
     command::{
-        ServerState, process,
+        ServerState, process_usage,
         state::stats::{CommandTotal, HistogramSnapshot},
     },
     store::KeyStats,
@@ -231,7 +231,7 @@ impl PrometheusText {
     }
 
     fn process(&mut self) {
-        let memory = process::memory();
+        let memory = process_usage::memory();
         for (name, help, bytes) in [
             ("memory_used_bytes", "Heap and stacks.", memory.used),
             ("memory_resident_bytes", "Physical memory, mapped files included.", memory.resident),
@@ -241,7 +241,7 @@ impl PrometheusText {
                 self.gauge(name, help, bytes);
             }
         }
-        if let Some((system, user)) = process::processor() {
+        if let Some((system, user)) = process_usage::processor() {
             self.family("cpu_seconds_total", "counter", "Processor time.");
             self.sample("cpu_seconds_total", &[("mode", "system")], system.as_secs_f64());
             self.sample("cpu_seconds_total", &[("mode", "user")], user.as_secs_f64());

@@ -8,10 +8,10 @@ mod error;
 pub mod file_limits;
 mod listener;
 mod metrics;
-mod read_batch;
+mod read_step;
 mod request_batch;
 mod request_stats;
-mod shared;
+mod shared_state;
 mod slow_reads;
 mod step_planner;
 mod step_runner;
@@ -35,15 +35,14 @@ use crate::{
     config::Config,
     engine::Fsync,
     store::{
-        CommitQueue, Store,
-        running_time::{self, EverySecond},
-        spawn_commit_threads,
+        CommitQueue, Store, spawn_commit_threads,
+        unstopped_time::{self, EverySecond},
     },
 };
 use commit_request::CommitRequest;
 use listener::Listener;
 use metrics::Metrics;
-use shared::{ConnectionSenders, Mailbox, Shared};
+use shared_state::{ConnectionSenders, Mailbox, Shared};
 use std::{
     future::pending,
     hash::{BuildHasher, Hasher, RandomState},
@@ -240,7 +239,7 @@ impl BackgroundThreads {
             let (queue, target) = (shared.clone(), store.clone());
             let read = move || {
                 let clients = || queue.context.connections();
-                let read = |group: &mut [CommitRequest]| read_batch::read_group(group, &target);
+                let read = |group: &mut [CommitRequest]| read_step::read_group(group, &target);
                 queue.reads.serve(READ_GROUP_BYTES, clients, read, |group, _| queue.deliver(group));
             };
             writers.readers.push(spawn("read".into(), read)?);
@@ -249,7 +248,7 @@ impl BackgroundThreads {
         let shared = shared.clone();
         let sync = move || {
             if store.fsync() == Fsync::EverySec {
-                running_time::watch();
+                unstopped_time::watch();
             }
             let mut schedule = EverySecond::start();
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(schedule.remaining()) {
@@ -260,7 +259,7 @@ impl BackgroundThreads {
                 let begin = Instant::now();
                 // The fsync policy can change at any time.
                 if store.fsync() == Fsync::EverySec {
-                    running_time::watch();
+                    unstopped_time::watch();
                     if store.sync_if_written() {
                         shared.context.note_sync(begin.elapsed());
                     }

@@ -3,7 +3,7 @@
 use super::{
     commit_request::{CommitRequest, ReplyTo},
     connection::{Connection, ConnectionEnd, limits},
-    read_batch::{key_chunks, read, read_on_worker},
+    read_step::{key_chunks, read, read_on_worker},
     request_batch::{FREE_OFF_WORKER, RequestBatch},
     request_stats,
     slow_reads::{self, ReadCost},

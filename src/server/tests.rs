@@ -2,7 +2,7 @@
 
 use super::{
     commit_request::CommitRequest,
-    read_batch::{key_chunks, read, read_group, read_on_worker},
+    read_step::{key_chunks, read, read_group, read_on_worker},
     request_batch::RequestBatch,
     step_planner::{ClientMode, Step, next_step},
 };

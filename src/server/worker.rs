@@ -4,7 +4,7 @@
 use super::{
     connection::Connection,
     listener,
-    shared::{AcceptedStream, Shared},
+    shared_state::{AcceptedStream, Shared},
     worker_state::{DRAIN_TIMEOUT, WorkerState},
 };
 use crate::{command::Session, server::file_limits::BLOCKING_THREADS};

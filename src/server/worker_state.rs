@@ -1,6 +1,6 @@
 //! State shared by the connections of one worker.
 
-use super::{commit_request::CommitRequest, shared::Shared};
+use super::{commit_request::CommitRequest, shared_state::Shared};
 use crate::{command::Stats, server::file_limits::BLOCKING_THREADS};
 use std::{
     cell::{Cell, RefCell},

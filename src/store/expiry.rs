@@ -9,7 +9,7 @@
 //! A store in which no value ever had an expiration time has neither the scan nor the marker record that requests
 //! it.
 
-use super::{Entry, Error, Store, Txn, Work, expiration_clock::Expires, incremental_scan::IncrementalScan};
+use super::{Entry, Error, Store, Txn, Work, background_scan::IncrementalScan, expiration_clock::Expires};
 use crate::engine::key_value_headers;
 use hashbrown::HashMap;
 use log::Level;
@@ -331,10 +331,12 @@ impl Work for ExpireBatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{
-        self, Batch, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, VisitPair, VisitValue,
+    use crate::{
+        engine::{
+            self, Batch, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, VisitPair, VisitValue,
+        },
+        store::tests::commit,
     };
-    use crate::store::tests::commit;
     use std::sync::OnceLock;
 
     /// Expiration times that are never reached while a test runs.

@@ -2,7 +2,7 @@
 
 use super::{
     Error, Txn,
-    database::{Database, MarkerRecords},
+    database_keys::{Database, MarkerRecords},
     keyspace::Keyspace,
     raw_scan,
 };

@@ -2,8 +2,8 @@
 
 use super::{
     Error, ExpirationClock, Store,
-    database::MarkerRecords,
-    incremental_scan::IncrementalScan,
+    background_scan::IncrementalScan,
+    database_keys::MarkerRecords,
     key_stats::{KeyCounts, KeyStats, Last},
 };
 use crate::engine::key_value_headers;

@@ -2,7 +2,7 @@
 
 use super::{
     Error, Store,
-    database::Database,
+    database_keys::Database,
     expiration_clock::ExpirationClock,
     raw_scan::{self, VisitStored},
     scan_cursors::ScanPosition,

@@ -1,17 +1,17 @@
 //! Layer between commands and the engine: the only place that decides which writes are committed together, when
 //! they are synced, and whether writes are still accepted.
 
+mod background_scan;
 mod commit;
 mod commit_queue;
 mod commit_thread;
-mod corrupt;
-mod database;
+mod corrupt_reads;
+mod database_keys;
 mod durability;
 mod expiration_clock;
 mod expiry;
 mod flush_swap;
 mod fsync_policy;
-mod incremental_scan;
 mod key_counting;
 mod key_stats;
 mod keyspace;
@@ -20,7 +20,6 @@ mod loom_tests;
 #[cfg(test)]
 mod multi_writer_engine_tests;
 mod raw_scan;
-pub mod running_time;
 mod scan_cursors;
 mod sync_primitives;
 mod sync_state;
@@ -28,13 +27,14 @@ mod sync_state;
 mod tests;
 mod txn;
 mod txn_keyspace;
+pub mod unstopped_time;
 mod watch;
 mod write_set;
 
 use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, VisitEach, VisitValue};
 use bumpalo::Bump;
-use corrupt::{CorruptReads, VisitRead};
-use database::MarkerRecords;
+use corrupt_reads::{CorruptReads, VisitRead};
+use database_keys::MarkerRecords;
 use fsync_policy::FsyncPolicy;
 use key_stats::CachedKeyStats;
 use raw_scan::Source;
@@ -54,7 +54,7 @@ use watch::WatchTable;
 pub use crate::engine::key_value_headers::Entry;
 pub use commit_queue::{CommitQueue, GROUP_BYTES as COMMIT_GROUP_BYTES};
 pub use commit_thread::spawn_commit_threads;
-pub use database::Database;
+pub use database_keys::Database;
 pub use expiration_clock::ExpirationClock;
 pub use expiry::Expiry;
 pub use key_stats::{KeyCounts, KeyStats};

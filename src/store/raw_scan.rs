@@ -1,6 +1,6 @@
 //! Scans of the stored pairs of one database.
 
-use super::{corrupt::CorruptReads, database::Database};
+use super::{corrupt_reads::CorruptReads, database_keys::Database};
 use crate::engine::{Engine, KeyRange, Result, Transaction, VisitEach};
 use std::ops::ControlFlow;
 

@@ -5,7 +5,7 @@
 //! only guarantees that each key that exists throughout the scan is returned at least once. For the same reason an
 //! unknown cursor starts a new scan.
 
-use super::database::Database;
+use super::database_keys::Database;
 use hashbrown::HashMap;
 use std::{
     collections::VecDeque,

@@ -2,7 +2,7 @@
 
 use super::{
     Error, Store,
-    database::{Database, MarkerRecords},
+    database_keys::{Database, MarkerRecords},
     expiration_clock::{ExpirationClock, Expires},
     raw_scan::Source,
     watch::Watch,

@@ -1,6 +1,6 @@
 //! Uncommitted writes of a commit group, which its reads see before the engine, and what a commit hands to the engine.
 
-use super::{Entry, Error, ExpirationClock, database::MarkerRecords};
+use super::{Entry, Error, ExpirationClock, database_keys::MarkerRecords};
 use crate::engine::{self, Batch, Transaction, WriteOp, key_value_headers};
 use hashbrown::HashMap;
 

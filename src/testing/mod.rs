@@ -27,8 +27,8 @@ pub mod contract;
 pub mod durability;
 pub mod engine_case;
 pub mod limits;
+pub mod locks_and_paths;
 pub mod model;
-pub mod paths;
 pub mod scans;
 pub mod skipping;
 pub mod writers;
@@ -75,7 +75,7 @@ macro_rules! __engine_tests {
             durability: what_info_says_survives_a_kill_survives_it, what_was_synced_survives_a_kill, a_synced_write_brings_the_unsynced_ones_before_it, a_cleared_store_stays_clear_after_a_kill;
             writers: batches_of_many_threads_stay_whole, no_write_of_many_threads_is_lost;
             limits: keys_of_the_shortest_and_the_longest_length_are_kept, a_key_outside_the_limits_is_absent_and_fails_the_whole_batch, data_take_room_on_disk_and_none_in_memory;
-            paths: data_in_use_are_locked, data_in_use_for_a_moment_are_waited_for, files_of_strangers_are_refused_and_left_alone, a_path_that_cannot_be_created_is_named_in_one_line, an_empty_place_is_taken_or_refused_in_one_line, nothing_is_recognised_where_nothing_is, many_reopens_in_a_row_find_the_lock_free;
+            locks_and_paths: data_in_use_are_locked, data_in_use_for_a_moment_are_waited_for, files_of_strangers_are_refused_and_left_alone, a_path_that_cannot_be_created_is_named_in_one_line, an_empty_place_is_taken_or_refused_in_one_line, nothing_is_recognised_where_nothing_is, many_reopens_in_a_row_find_the_lock_free;
         }
     };
 }

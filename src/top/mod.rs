@@ -1,16 +1,16 @@
 //! `kvbench top`: shows the load of any Redis server, as its INFO reports it.
 
 mod client;
+mod info_reply;
 mod keyboard;
-mod look;
 mod options;
 mod view;
 
 pub use options::{Error, Options};
 
 use client::Client;
+use info_reply::InfoSnapshot;
 use keyboard::Keyboard;
-use look::InfoSnapshot;
 use std::io::{self, IsTerminal, Write};
 
 /// Escape sequence that clears a terminal and moves the cursor to its first line.

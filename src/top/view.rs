@@ -1,6 +1,6 @@
 //! Rendering of two INFO replies as text: the activity of a server between them.
 
-use super::look::InfoSnapshot;
+use super::info_reply::InfoSnapshot;
 
 /// Maximum number of commands that are listed.
 const COMMANDS: usize = 20;

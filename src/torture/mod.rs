@@ -14,13 +14,15 @@
 //! test any program. [`results`] is in every build, all other modules need the feature `torture`.
 
 #[cfg(all(feature = "torture", target_os = "linux"))]
+pub mod allowed_loss;
+#[cfg(all(feature = "torture", target_os = "linux"))]
 pub mod disk;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 mod history;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 mod load_client;
 #[cfg(all(feature = "torture", target_os = "linux"))]
-pub mod promise;
+mod options;
 pub mod results;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 mod round;
@@ -29,11 +31,9 @@ mod rounds;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 mod server;
 #[cfg(all(feature = "torture", target_os = "linux"))]
-mod subject;
-#[cfg(all(feature = "torture", target_os = "linux"))]
 mod test_directory;
 
 #[cfg(all(feature = "torture", target_os = "linux"))]
-pub use rounds::{Error, run};
+pub use options::{Mode, Options, Subject};
 #[cfg(all(feature = "torture", target_os = "linux"))]
-pub use subject::{Mode, Options, Subject};
+pub use rounds::{Error, run};

@@ -1,12 +1,12 @@
 //! One round of a crash test: a store from its first start through its injected faults.
 
 use super::{
+    allowed_loss::AllowedLoss,
     disk::Cut,
     history::{History, ObservedValue, SubjectCapabilities},
     load_client::{self, ClientOutcome, Load},
-    promise::AllowedLoss,
+    options::{Mode, Options, Subject},
     server::Server,
-    subject::{Mode, Options, Subject},
     test_directory::TestDirectory,
 };
 use rand::{Rng, SeedableRng, rngs::SmallRng, seq::IndexedRandom};

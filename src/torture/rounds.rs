@@ -2,10 +2,9 @@
 
 use super::{
     disk,
+    options::{Mode, Options, Subject},
     results::{self, ResultRow, Results},
-    round,
-    subject::{Mode, Options, Subject},
-    test_directory,
+    round, test_directory,
 };
 use std::{
     fs, io,

@@ -1,6 +1,6 @@
 //! Server process of a crash test.
 
-use super::{load_client, subject::Subject};
+use super::{load_client, options::Subject};
 use nix::sys::{prctl::set_pdeathsig, signal::Signal};
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{

@@ -2,7 +2,7 @@
 
 use super::{
     disk::{Cut, Disk, DiskImage, InjectedFault},
-    subject::Mode,
+    options::Mode,
 };
 use rand::{Rng, rngs::SmallRng};
 use std::{

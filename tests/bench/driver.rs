@@ -4,7 +4,7 @@ use kvbench::{
     bench::{
         data::{Data, key_ledger::KeyLedger},
         result::{Measurement, Operation, Size, Workload},
-        run::{in_process::driver::InProcessBench, interleave::slice::Slice, process::ProcessUsage},
+        run::{in_process::driver::InProcessBench, interleave::slice::Slice, process_usage::ProcessUsage},
     },
     engine::{
         Batch, Engine, Error, Fsync, Info, KeyRange, Kind, Location, OpenOptions, Result, VisitPair,

@@ -1,7 +1,7 @@
 //! The same work for every engine.
 
 use crate::command::{bench, measurement, result_of, stderr};
-use kvbench::bench::result::{Cell, CellKind, Measurement, Operation, Outcome, Run, work};
+use kvbench::bench::result::{Cell, CellKind, Measurement, Operation, Outcome, Run, equal_work};
 use std::collections::BTreeSet;
 
 /// Cells of real stores, each with its measurement.
@@ -74,7 +74,7 @@ fn another_number_of_keys_is_another_work() {
     let dir = tempfile::tempdir().unwrap();
     let flags = ["--stores", "map,btree", "--mix", "insert", "--keys", "10", "--operations", "20"];
     let mut run = result_of(dir.path(), &flags);
-    assert_eq!(work::unequal(&run), [""; 0]);
+    assert_eq!(equal_work::unequal(&run), [""; 0]);
     let second = run.cells[1].id.clone();
     let change = |run: &mut Run, change: fn(&mut Measurement)| {
         let sample = run.samples.iter_mut().find(|sample| sample.cell == second).unwrap();
@@ -84,9 +84,9 @@ fn another_number_of_keys_is_another_work() {
         }
     };
     change(&mut run, |measurement| measurement.keys_after = Some(29));
-    assert!(work::unequal(&run).concat().contains("left 29 keys"), "{:?}", work::unequal(&run));
+    assert!(equal_work::unequal(&run).concat().contains("left 29 keys"), "{:?}", equal_work::unequal(&run));
     change(&mut run, |measurement| measurement.keys_before = Some(9));
-    assert!(work::unequal(&run).concat().contains("found 9 keys"), "{:?}", work::unequal(&run));
+    assert!(equal_work::unequal(&run).concat().contains("found 9 keys"), "{:?}", equal_work::unequal(&run));
 }
 
 /// Milliseconds of redb's table are those of all operations of a row, whatever the preset.
@@ -109,7 +109,7 @@ fn what_is_told_as_a_time_is_never_cut_by_the_clock() {
 fn sizes_are_those_of_the_same_keys() {
     let dir = tempfile::tempdir().unwrap();
     let mut run = result_of(dir.path(), &["--suite", "redb", "--stores", "map,btree", "--keys", "1000"]);
-    assert_eq!(work::unequal(&run), [""; 0]);
+    assert_eq!(equal_work::unequal(&run), [""; 0]);
     let steps = [CellKind::Count, CellKind::Retain, CellKind::Pop, CellKind::DiskSize, CellKind::Compact];
     for step in steps {
         for cell in run.cells.iter().filter(|cell| !cell.reference && cell.workload.step == step) {
@@ -129,7 +129,7 @@ fn sizes_are_those_of_the_same_keys() {
     let sample = run.samples.iter_mut().find(|sample| sample.cell == last).unwrap();
     let Outcome::Measured(measured) = &mut sample.outcome else { panic!("{:?}", sample.outcome) };
     measured.keys_before = Some(1);
-    assert!(work::unequal(&run).concat().contains("found 1 keys"), "{:?}", work::unequal(&run));
+    assert!(equal_work::unequal(&run).concat().contains("found 1 keys"), "{:?}", equal_work::unequal(&run));
 }
 
 /// How much is done stands above the figures, where the policy decides it.

@@ -6,7 +6,7 @@ use kvbench::{
     bench::{
         data::{Data, key_ledger::KeyLedger},
         result::{Measurement, Operation, Order, Size, Workload},
-        run::{in_process::driver::InProcessBench, process::ProcessUsage},
+        run::{in_process::driver::InProcessBench, process_usage::ProcessUsage},
     },
     engine::{Batch, Engine, Info, KeyRange, Kind, Result, VisitPair, VisitValue, Writers},
 };

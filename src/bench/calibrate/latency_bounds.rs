@@ -4,7 +4,7 @@
 //! is therefore divided between the way back of the first one and the way there of the second one: it can lengthen
 //! either of them, but not both.
 
-use super::figure::real;
+use super::checked_metric::real;
 use crate::engine::synthetic::calibration::Call;
 
 /// Operation of a closed loop. Times are in microseconds.

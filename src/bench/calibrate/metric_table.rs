@@ -1,10 +1,11 @@
 //! Tables of expected value, measured value and error, for a terminal and for the documentation.
 
-use super::figure::Figure;
+use super::checked_metric::Figure;
 use crate::bench::result::{
-    Access, Calibration, grid,
+    Access, Calibration,
     metric::Unit,
     number_format::{distinct, grouped, short},
+    text_table,
 };
 
 const INTRODUCTION: &str = "\
@@ -132,7 +133,7 @@ pub fn text(figures: &[Figure]) -> String {
     for (access, title) in [(Access::InProcess, "in process"), (Access::Wire, "over the wire")] {
         let figures = figures.iter().filter(|figure| figure.access == access);
         let lines: Vec<_> = [head.clone()].into_iter().chain(figures.map(parts)).map(Vec::from).collect();
-        text.push_str(&format!("\n{title}\n\n{}", grid::text(&lines, 2, "  ")));
+        text.push_str(&format!("\n{title}\n\n{}", text_table::text(&lines, 2, "  ")));
     }
     text
 }

@@ -6,9 +6,9 @@
 //! operation to the start of the next one. Both vary with the load of the machine. If the machine is too busy even
 //! for that, the experiment is repeated, since a bug fails every attempt.
 
-mod checks;
+mod checked_metric;
+mod expected_ranges;
 mod experiments;
-mod figure;
 mod latency_bounds;
 mod metric_table;
 
@@ -17,17 +17,17 @@ use crate::{
         plan::options::Cpus,
         result::{Calibration, Measurement, Outcome, Target},
         run::{
-            self, calibrated,
+            self,
             job::{self, Job},
-            memory::MemoryGroup,
-            verification,
+            memory_limit::MemoryGroup,
+            stored_calibration, verification,
         },
     },
     engine::synthetic::calibration::{Record, Truth},
 };
-use checks::Evidence;
+pub use checked_metric::{Figure, columns};
+use expected_ranges::Evidence;
 use experiments::Experiment;
-pub use figure::{Figure, columns};
 pub use metric_table::{markdown, summary_text, text};
 use nix::time::{ClockId, clock_gettime};
 use std::{
@@ -130,7 +130,7 @@ fn repeated(
 
 /// Measures and checks an experiment once.
 fn judged(options: &Options, experiment: &Experiment) -> Result<Vec<Figure>, Error> {
-    let judged = checks::judge(experiment, &measure(options, experiment)?);
+    let judged = expected_ranges::judge(experiment, &measure(options, experiment)?);
     let is_judged = |name: &str| judged.iter().any(|figure: &Figure| figure.workload == name);
     if !experiment.cells.iter().all(|cell| is_judged(&cell.workload.name)) {
         let text = "the engine has not seen what was measured".into();
@@ -150,7 +150,7 @@ pub fn summary(figures: &[Figure]) -> Result<Calibration, Error> {
     let (failed, undecided): (Vec<_>, Vec<_>) = (names(Figure::is_wrong), names(Figure::is_undecided));
     let worst = figures.iter().filter(|figure| figure.counts_as_error() && !figure.is_undecided());
     let worst = worst.max_by(|a, b| a.error().total_cmp(&b.error()));
-    let program = calibrated::program().map_err(in_file(Path::new("this program")))?;
+    let program = stored_calibration::program().map_err(in_file(Path::new("this program")))?;
     Ok(Calibration {
         commit: option_env!("KVBENCH_COMMIT").map(Into::into),
         program,

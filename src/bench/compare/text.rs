@@ -4,7 +4,7 @@ use super::{
     Comparison, Verdict, cell_status::CellStatus, change::Change, paired_samples::ComparedMetric,
     significance::CellFinding,
 };
-use crate::bench::result::{grid, metric::Unit, number_format, spread::ENOUGH};
+use crate::bench::result::{metric::Unit, number_format, spread::ENOUGH, text_table};
 
 const STORES: [&str; 5] = ["store", "access and policy", "what", "ratio (95%)", ""];
 const CELLS: [&str; 5] = ["cell", "what", "median", "ratio", ""];
@@ -175,7 +175,7 @@ fn directions(aspect: ComparedMetric) -> (&'static str, &'static str) {
 fn table(head: &[&str; 5], lines: Vec<[String; 5]>) -> String {
     let head = head.map(str::to_owned);
     let lines: Vec<_> = std::iter::once(head).chain(lines).map(Vec::from).collect();
-    grid::text(&lines, 5, "  ")
+    text_table::text(&lines, 5, "  ")
 }
 
 /// Replaces control characters of a text that was read from a file, so that a terminal does not interpret them.

@@ -100,7 +100,7 @@ impl Expirations {
     }
 
     /// Records that a write of key `index` was acknowledged. Must be called before the write ends for readers
-    /// ([`ValueVersions::end`](super::value_versions::ValueVersions::end)).
+    /// ([`ValueVersions::end`](super::allowed_versions::ValueVersions::end)).
     pub(super) fn acknowledge(&self, index: u64, lifetime: Lifetime) {
         let latest = after(self.now(), lifetime.ttl_ms);
         self.raise(index, |bounds| Bounds { latest: bounds.latest.max(latest), ..bounds });
@@ -121,7 +121,7 @@ impl Expirations {
     }
 
     /// Returns the state of key `index` for a read that begins now. Must be called after
-    /// [`ValueVersions::oldest`](super::value_versions::ValueVersions::oldest), so that a version that is known to have been
+    /// [`ValueVersions::oldest`](super::allowed_versions::ValueVersions::oldest), so that a version that is known to have been
     /// acknowledged is among the bounds.
     pub fn begin_read(&self, index: u64) -> ReadStart {
         let load = |bounds: &AtomicU64| Bounds::unpack(bounds.load(SeqCst));

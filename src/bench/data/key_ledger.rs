@@ -2,8 +2,8 @@
 //! a group have inserted and deleted. No key is inserted twice, and no deleted key is inserted again.
 
 use super::{
+    allowed_versions::{OldestVersion, ValueVersions},
     expirations::{Expirations, Lifetime, ReadStart},
-    value_versions::{OldestVersion, ValueVersions},
 };
 use std::{
     collections::{BTreeMap, HashSet},

@@ -1,11 +1,11 @@
 //! The pairs of a workload. Every value can be generated again from the number of its key, so that every read
 //! is checked against what was written.
 
+pub mod allowed_versions;
 mod atomic_table;
 pub mod expirations;
 pub mod key_ledger;
 pub mod keys;
-pub mod value_versions;
 
 use crate::bench::result::{Size, Workload};
 use keys::{Keys, length, mix};

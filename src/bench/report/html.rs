@@ -1,14 +1,14 @@
 //! HTML report for people who choose an engine: one file that needs no network.
 
 use super::{
+    chart_groups::{self, ChartGroup},
     charts::{Style, Styles},
     comparison_group::{ComparisonGroup, contests},
-    custom_mix,
     environment::{self, EnvironmentText},
     matrix::Matrix,
     model::{Head, Report, Table},
-    panels::{self, ChartGroup},
     ranking::{Ranking, ShownStore, verdicts},
+    reader_mix,
     row::{Entry, State},
     store_properties::{StoreProperties, promises},
 };
@@ -161,7 +161,7 @@ pub fn render(report: &Report<'_>, links: &[Option<PathBuf>]) -> Result<String, 
         rankings: report.by_policy().into_iter().map(shown_ranking).collect(),
         matrix: Matrix::of(report).without_unmeasured(),
         margin: Margin::default(),
-        data: custom_mix::data(report, &promises).map_err(askama::Error::custom)?,
+        data: reader_mix::data(report, &promises).map_err(askama::Error::custom)?,
         promises,
         sections: sections.collect::<Result<_, _>>()?,
         runs,
@@ -210,7 +210,7 @@ fn section<'a>(number: usize, table: &'a Table<'a>, styles: &Styles) -> Result<S
         }
     }
     let id = format!("t{number}");
-    let charts = Charts { id: &id, legend, charts: panels::groups(&contests, styles)? }.packed()?;
+    let charts = Charts { id: &id, legend, charts: chart_groups::groups(&contests, styles)? }.packed()?;
     Ok(Section {
         id,
         table,

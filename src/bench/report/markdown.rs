@@ -11,11 +11,10 @@ use super::{
     terms::TERMS,
 };
 use crate::bench::result::{
-    grid,
     metric::{self, Metric, P50, P99, THROUGHPUT},
     number_format,
     statistics::margin::Margin,
-    validity,
+    text_table, validity,
 };
 
 /// Renders the report as Markdown.
@@ -49,7 +48,7 @@ fn matrix(matrix: &Matrix) -> String {
          equal to the best within {}, ? cannot tell.\n\n",
         Margin::default()
     );
-    text.push_str(&grid::markdown(&lines, 1));
+    text.push_str(&text_table::markdown(&lines, 1));
     text.push('\n');
     for column in &matrix.columns {
         let what = match column.works.as_slice() {
@@ -76,7 +75,7 @@ fn ranked(report: &Report<'_>) -> String {
     for (table, ranking) in report.by_policy() {
         text.push_str(&format!("## {}: {}\n\n", escape(table.title), escape(&ranking.title)));
         let rows = ranking.shown();
-        text.push_str(&grid::markdown(&ranking_lines(ranking.measure, &rows), 5));
+        text.push_str(&text_table::markdown(&ranking_lines(ranking.measure, &rows), 5));
         if rows.iter().any(|row| row.is_near_floor) {
             text.push_str(&format!("\n{NEAR_FLOOR}: {}\n", escape(validity::NEAR_FLOOR)));
         }
@@ -148,7 +147,7 @@ fn promised(report: &Report<'_>) -> String {
             or_dash(&one.recovery),
         ]);
     }
-    format!("\n## Promises, memory and recovery\n\n{}", grid::markdown(&lines, 5))
+    format!("\n## Promises, memory and recovery\n\n{}", text_table::markdown(&lines, 5))
 }
 
 fn section(number: usize, table: &Table<'_>) -> String {
@@ -193,7 +192,7 @@ fn figures(number: usize, table: &Table<'_>, show: impl Fn(&Entry<'_>) -> Option
         }));
         lines.push(line);
     }
-    grid::markdown(&lines, table.row_headings.len())
+    text_table::markdown(&lines, table.row_headings.len())
 }
 
 fn cell(entry: &Entry<'_>, show: impl Fn(&Entry<'_>) -> Option<String>) -> String {

@@ -6,10 +6,10 @@
 //! `store_properties` holds the loss bounds, memory and recovery time of each store. `markdown`, `html` and `csv` only
 //! format these results.
 
+mod chart_groups;
 mod charts;
 mod comparison_group;
 mod csv;
-mod custom_mix;
 mod environment;
 mod expired;
 pub mod export;
@@ -17,8 +17,8 @@ mod html;
 mod markdown;
 mod matrix;
 mod model;
-mod panels;
 mod ranking;
+mod reader_mix;
 mod row;
 mod scenarios;
 mod store_properties;

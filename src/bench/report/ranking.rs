@@ -16,10 +16,10 @@ use crate::{
         number_format,
         spread::{ENOUGH, Spread},
         statistics::{
-            budget::MAX_BLOCKS,
             looks::Looks,
             margin::Margin,
             pairwise::{Pair, Pairwise, RankGroups},
+            sample_size::MAX_BLOCKS,
             verdict::Verdict,
         },
     },

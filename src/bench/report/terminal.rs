@@ -10,11 +10,11 @@ use crate::{
     bench::result::{
         Cell, CellKind, Figure, Loses, Measurement, Run,
         comparison::End,
-        grid, loss_class,
+        loss_class,
         metric::{P99, Unit},
         number_format::{self, distinct},
         spread::Spread,
-        validity,
+        text_table, validity,
     },
     engine::LossClass,
 };
@@ -112,7 +112,7 @@ fn ranked(text: &mut String, ranking: &Ranking<'_, '_>, is_titled: bool) {
             row.p99,
         ]
     }));
-    text.push_str(&grid::text(&lines, 4, "  "));
+    text.push_str(&text_table::text(&lines, 4, "  "));
 }
 
 /// Returns the line that explains values of which every repetition was disturbed, and how many there are; empty
@@ -212,7 +212,7 @@ fn render(
         }));
         lines.push(line);
     }
-    text.push_str(&grid::text(&lines, labels, " | "));
+    text.push_str(&text_table::text(&lines, labels, " | "));
     explain_floor(text, run, cells.iter().copied());
     paragraph(text, "n/a: ", distinct(cells.iter().filter_map(|cell| run.unsupported(&cell.id))));
 }

@@ -1,7 +1,7 @@
 //! Layout of tidwall's KVBench: a row for each store, pipeline depth, number of clients and fsync policy.
 
 use super::{
-    grid::Grid,
+    markdown_table::Grid,
     own_metrics::{NONE, OwnMetrics},
     published::{Published, Table},
 };

@@ -1,7 +1,7 @@
 //! Layout of kvstore-bench: the output of Go's `testing`, with one row for each benchmark of each store.
 
 use super::{
-    grid::Grid,
+    markdown_table::Grid,
     own_metrics::{NONE, OwnMetrics},
     published::Published,
 };

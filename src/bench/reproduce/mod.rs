@@ -6,9 +6,9 @@
 //! layouts, made of `grid`s and `bars`.
 
 mod bars;
-mod grid;
 mod kvbench;
 mod kvstore_bench;
+mod markdown_table;
 mod own_metrics;
 mod published;
 mod tables;

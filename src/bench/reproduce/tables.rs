@@ -2,7 +2,7 @@
 
 use super::{
     bars,
-    grid::Grid,
+    markdown_table::Grid,
     own_metrics::{NONE, OwnMetrics},
     published::{Published, Table},
 };

@@ -1,7 +1,7 @@
 //! Layout of YCSB's core workloads: throughput, and mean latency by kind of operation, at each requested rate.
 
 use super::{
-    grid::Grid,
+    markdown_table::Grid,
     own_metrics::{NONE, OwnMetrics},
     published::{Published, Table},
 };

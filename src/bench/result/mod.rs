@@ -8,7 +8,7 @@
 mod cell;
 pub mod comparison;
 mod disturbance;
-pub mod grid;
+pub mod equal_work;
 pub mod histogram;
 pub mod loss_class;
 mod measurement;
@@ -17,8 +17,8 @@ pub mod number_format;
 pub mod run_file;
 pub mod spread;
 pub mod statistics;
+pub mod text_table;
 pub mod validity;
-pub mod work;
 
 pub use cell::{
     Access, Cell, CellKind, Commits, Figure, Loses, OPERATIONS, Operation, Order, OwnDevice, Size, Target,

@@ -11,7 +11,7 @@ use super::{
     interleave::{slice, stop},
     interrupt,
     job::{Job, Report},
-    memory::MemoryGroup,
+    memory_limit::MemoryGroup,
     over_wire, own_device, panics,
 };
 use crate::bench::{

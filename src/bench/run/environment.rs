@@ -2,8 +2,8 @@
 //! warnings about conditions that distort results.
 
 use super::{
-    affinity, calibrated, cold, interference::CpuWatch, over_wire::program_version, own_device,
-    process::field,
+    affinity, cold, interference::CpuWatch, over_wire::program_version, own_device, process_usage::field,
+    stored_calibration,
 };
 use crate::{
     bench::{
@@ -58,7 +58,7 @@ pub fn describe(directory: &Path, cells: &[Cell], conduct: &RunConditions) -> En
         foreign_limit: conduct.foreign_limit,
         cold: conduct.cold.then(cold::describe),
         cpus: affinity::describe(&conduct.cpus),
-        calibration: calibrated::of_this_build(),
+        calibration: stored_calibration::of_this_build(),
         warnings: Vec::new(),
     };
     environment.warnings = warnings(&environment, cells, conduct);

@@ -4,7 +4,7 @@
 use super::{
     disk::{DeviceTraffic, Files},
     panics,
-    process::{self, Memory, ProcessUsage},
+    process_usage::{self, Memory, ProcessUsage},
 };
 use crate::bench::result::{Cell, FileSize, Measurement, Operation};
 use std::{
@@ -79,14 +79,14 @@ impl<'m> Meter<'m> {
             let usage = self.usage();
             self.device.set(self.files.and_then(Files::device_traffic));
             self.live.set(self.files.map(Files::size));
-            let mapped = |files: &Files| process::mapped_bytes(self.pid?, files.directory());
+            let mapped = |files: &Files| process_usage::mapped_bytes(self.pid?, files.directory());
             self.mapped.set(self.files.and_then(mapped));
             return usage;
         }
         if let Err(text) = self.settle() {
             self.failure.replace(Some(text));
         }
-        self.pid.into_iter().for_each(process::reset_peak);
+        self.pid.into_iter().for_each(process_usage::reset_peak);
         let usage = self.usage();
         let device = self.files.and_then(Files::device_traffic);
         *before = Some(Before { usage: usage.clone(), device });
@@ -128,7 +128,7 @@ impl<'m> Meter<'m> {
                     .into(),
             );
         }
-        let map = self.files.and_then(|files| process::writable_map(pid, files.directory()));
+        let map = self.files.and_then(|files| process_usage::writable_map(pid, files.directory()));
         if let Some(path) = map {
             return Err(format!("{} is written through a memory map, without write calls", path.display()));
         }
@@ -218,9 +218,9 @@ pub(super) fn drop_unequal_sizes<'c>(cells: impl Iterator<Item = (&'c mut Measur
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{
-        plan::options::{Options, Suite},
-        plan::suites,
+    use crate::bench::plan::{
+        options::{Options, Suite},
+        suites,
     };
     #[cfg(target_os = "linux")]
     use std::{fs::File, os::unix::fs::FileExt};

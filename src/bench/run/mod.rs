@@ -4,7 +4,6 @@
 pub mod affinity;
 pub mod allocations;
 mod attempts;
-pub mod calibrated;
 pub mod child_process;
 pub mod cold;
 pub mod disk;
@@ -18,7 +17,7 @@ pub mod interference;
 pub mod interleave;
 pub mod interrupt;
 pub mod job;
-pub mod memory;
+pub mod memory_limit;
 mod meter;
 pub mod order;
 mod over_wire;
@@ -26,9 +25,10 @@ pub mod own_device;
 pub mod pace;
 mod panics;
 pub mod phase;
-pub mod process;
+pub mod process_usage;
 pub mod recorder;
 mod result_writer;
+pub mod stored_calibration;
 pub mod verification;
 
 pub use error::Error;
@@ -39,14 +39,14 @@ use crate::{
             options::Options,
             suites::{self, Plan},
         },
-        result::{Cell, Outcome, Run, SCHEMA_VERSION, metric::Unit, number_format, validity, work},
+        result::{Cell, Outcome, Run, SCHEMA_VERSION, equal_work, metric::Unit, number_format, validity},
     },
     engine::synthetic,
 };
 use attempts::{job, undisturbed};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use job::Report;
-use memory::MemoryGroup;
+use memory_limit::MemoryGroup;
 pub(in crate::bench) use meter::LEAST_USER_BYTES;
 use result_writer::{record, save, stopped, without_output};
 use std::{
@@ -139,7 +139,7 @@ fn check_target(options: &Options) -> Result<(), Error> {
 pub fn verdict(run: &Run) -> Result<(), Error> {
     failures::print(run);
     match run.samples.iter().filter(|sample| sample.outcome.failure().is_some()).count() {
-        0 => match work::unequal(run) {
+        0 => match equal_work::unequal(run) {
             unequal if unequal.is_empty() => Ok(()),
             unequal => Err(Error::UnequalWork(unequal)),
         },

@@ -1,7 +1,7 @@
 //! Measurements of all threads of one workload, as the metrics of its cell.
 
 use super::{
-    process::ProcessUsage,
+    process_usage::ProcessUsage,
     recorder::{Fault, Recorder},
 };
 use crate::bench::result::{Measurement, Workload};

@@ -64,7 +64,8 @@ pub(super) fn calibrate(options: &Calibrate) -> anyhow::Result<()> {
     }
     print(&calibrate::summary_text(&figures, &found))?;
     if let Some(path) = options.output() {
-        run::calibrated::save(&found, &path).with_context(|| format!("--output {}", path.display()))?;
+        run::stored_calibration::save(&found, &path)
+            .with_context(|| format!("--output {}", path.display()))?;
     }
     if let Some(path) = options.markdown() {
         let page = calibrate::markdown(&figures, &found);

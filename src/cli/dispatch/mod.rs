@@ -8,7 +8,7 @@ use crate::{
     cli::{
         Cli, Command, Serve,
         check::{self, Verdict},
-        error_line, list_stores, logging, notify,
+        error_line, list_stores, logging, systemd_notify,
     },
     command,
     config::Config,
@@ -118,7 +118,7 @@ fn serve(options: Serve) -> anyhow::Result<()> {
     warn_of_total_loss(&config);
     log::info!("opened {} as {name} in {:.3} s: {keys}", config.path(), begin.elapsed().as_secs_f64());
     server::serve(store, &config, access, files.clients, |address| {
-        notify::ready();
+        systemd_notify::ready();
         log::info!("ready at {address}");
         let line = format!(
             "kvbench {} store={name} path={} fsync={} address={address} pid={}",

@@ -4,7 +4,7 @@ use crate::{
     command::{
         error::Error,
         flags::{LOADING, STALE},
-        process,
+        process_usage,
         server_state::{REDIS_VERSION, ServerState},
         spec::{NO_KEY, Spec, cmd},
         state::stats::CommandTotal,
@@ -111,7 +111,7 @@ fn server(context: &ServerState, text: &mut Text) -> Result<(), Error> {
     text.line("kvbench_version", env!("CARGO_PKG_VERSION"));
     text.line("store", info.name);
     text.line("store_library", info.library);
-    text.line("os", process::system());
+    text.line("os", process_usage::system());
     text.line("arch_bits", usize::BITS);
     text.line("process_id", std::process::id());
     let manager = if std::env::var_os("NOTIFY_SOCKET").is_some() { "systemd" } else { "no" };
@@ -136,7 +136,7 @@ fn clients(context: &ServerState, text: &mut Text) -> Result<(), Error> {
 }
 
 fn memory(_: &ServerState, text: &mut Text) -> Result<(), Error> {
-    let memory = process::memory();
+    let memory = process_usage::memory();
     text.bytes("used_memory", memory.used);
     text.bytes("used_memory_rss", memory.resident);
     text.bytes("used_memory_peak", memory.peak);
@@ -241,7 +241,9 @@ fn replication(_: &ServerState, text: &mut Text) -> Result<(), Error> {
 }
 
 fn cpu(_: &ServerState, text: &mut Text) -> Result<(), Error> {
-    for (times, of) in [(process::processor(), ""), (process::processor_of_children(), "_children")] {
+    for (times, of) in
+        [(process_usage::processor(), ""), (process_usage::processor_of_children(), "_children")]
+    {
         if let Some((system, user)) = times {
             text.line(&format!("used_cpu_sys{of}"), format_args!("{:.6}", system.as_secs_f64()));
             text.line(&format!("used_cpu_user{of}"), format_args!("{:.6}", user.as_secs_f64()));

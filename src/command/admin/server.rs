@@ -6,7 +6,7 @@ use crate::{
         flags::{
             ADMIN, ALLOW_BUSY, FAST, Group, LOADING, NO_ASYNC_LOADING, NO_MULTI, NOSCRIPT, READONLY, STALE,
         },
-        process::{self, Memory},
+        process_usage::{self, Memory},
         server_state::{REDIS_VERSION, ServerState},
         session::{AfterReply, Session, WaitRequest},
         spec::{NO_KEY, SECOND, Spec, cmd, help},
@@ -202,7 +202,7 @@ fn memory_usage(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) 
 
 /// Executes MEMORY STATS: replies with the fields that follow from the operating system's values.
 fn memory_stats(_: &ServerState, _: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
-    let Memory { used, resident, peak, .. } = process::memory();
+    let Memory { used, resident, peak, .. } = process_usage::memory();
     let part =
         |part: Option<u64>, of: Option<u64>| part.zip(of).map(|(part, of)| part as f64 / of.max(1) as f64);
     let bytes = [

@@ -3,8 +3,8 @@
 use crate::{
     command::{
         error::{Error, NOT_AN_INTEGER},
-        extended::Extended,
         flags::{DENYOOM, FAST, WRITE},
+        long_double::Extended,
         spec::{ONE_KEY, Spec, cmd},
     },
     resp::{Args, Reply, parse_integer},

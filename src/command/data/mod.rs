@@ -6,5 +6,5 @@ pub(super) mod counter;
 pub(super) mod expire;
 pub(super) mod key;
 pub(super) mod lcs;
-pub(super) mod scan;
 pub(super) mod string;
+pub(super) mod whole_keyspace;

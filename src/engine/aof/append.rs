@@ -4,8 +4,8 @@ use super::{
     super::Batch,
     file::Storage,
     frame::{self, FrameChain, HEADER, PADDING, PIECE},
+    raw_form::{self, Placed},
     record::{self, Form, OVERHEAD},
-    verbatim::{self, Placed},
 };
 use std::{io, ops::RangeInclusive};
 
@@ -48,7 +48,7 @@ impl FrameWriter<'_> {
             Form::Redis => {
                 record::encode(batch, group, buffer, |buffer, head| self.make_room(buffer, head))?;
             }
-            Form::Raw => verbatim::encode(
+            Form::Raw => raw_form::encode(
                 batch,
                 group,
                 (&mut *buffer, &mut (&mut *self, places)),

@@ -5,8 +5,8 @@ use super::{
     append::{FrameWriter, prepare},
     file::{self, Storage},
     frame::{self, FrameChain, HEADER, PIECE},
+    raw_form::Placed,
     record::Form,
-    verbatim::Placed,
 };
 use std::{
     io,

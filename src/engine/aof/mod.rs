@@ -17,12 +17,12 @@ mod file;
 mod frame;
 mod log;
 mod open;
+mod raw_form;
 mod record;
 mod replay;
 mod rewrite;
 #[cfg(test)]
 mod tests;
-mod verbatim;
 mod window;
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 use super::{
     super::{Batch, KeyRange, VisitPair, VisitValue, WriteOp},
     snapshot::{Snapshots, UndoRecords, View, pause, release},
-    state::{Cleared, Garbage, State},
+    table_and_pending::{Cleared, Garbage, State},
     table_trait::{ByteBudget, Table, WalkControl},
 };
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};

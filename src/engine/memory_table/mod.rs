@@ -12,7 +12,7 @@ mod hash_write;
 mod large_value_tests;
 mod parallel_replay;
 mod snapshot;
-mod state;
+mod table_and_pending;
 mod table_trait;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 #[cfg(all(feature = "bench", target_os = "linux"))]
 pub mod calibration;
 #[cfg(feature = "bench")]
-mod expected;
+mod expected_data;
 #[cfg(feature = "fault-injection")]
 mod faulty;
 #[cfg(feature = "bench")]
@@ -18,11 +18,11 @@ mod slowed;
 mod twins;
 
 #[cfg(feature = "bench")]
-pub use {
-    expected::Expected,
-    noop::NOTHING,
-    open::{info, is_reference, kind, open},
-};
+pub use expected_data::Expected;
+#[cfg(feature = "bench")]
+pub use noop::NOTHING;
+#[cfg(feature = "bench")]
+pub use open::{info, is_reference, kind, open};
 
 use crate::engine::Kind;
 

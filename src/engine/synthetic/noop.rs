@@ -1,6 +1,6 @@
 //! No-op engine: it does nothing, so that a measurement of it shows the harness overhead.
 
-use super::expected::Expected;
+use super::expected_data::Expected;
 use crate::engine::{
     Batch, Capabilities, Caveat, Compression, Engine, Family, FsyncSupport, Info, KeyRange, Loss, OpenFiles,
     Result, Status, VisitPair, VisitValue, Writers,

@@ -1,13 +1,13 @@
 //! Tests of the history checker, with histories that stores may and may not have.
 
 use super::{
-    super::promise::AllowedLoss,
     keys::{ELSEWHERE, EXPIRING, FIRST_GROUP, deadline},
     request::State,
     value::Content,
     verify::Verdict,
     *,
 };
+use crate::torture::allowed_loss::AllowedLoss;
 use std::time::Duration;
 
 const NOW: Duration = Duration::from_secs(10);

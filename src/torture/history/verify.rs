@@ -1,12 +1,12 @@
 //! History checker: decides whether the data of a store are a state that the replies allow.
 
 use super::{
-    super::promise::AllowedLoss,
     keys::{BIG, FIRST_COUNTER, KEYS, deadline, groups, key},
     record::{BUDGET, History},
     request::{Change, ObservedValue, RequestOutcome, Sent, State, after},
     value::Content,
 };
+use crate::torture::allowed_loss::AllowedLoss;
 use std::{collections::BTreeSet, time::Duration};
 
 /// Maximum number of failures that are reported for each client.

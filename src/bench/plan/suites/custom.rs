@@ -2,14 +2,16 @@
 
 use super::{
     cell_builder::{CellBuilder, Rows},
-    cells::{cell, headed},
+    cell_changes::{cell, headed},
 };
-use crate::bench::{
-    data::keys::Keys,
-    plan::options::PlanError,
-    result::{Access, Cell, Commits, Operation, Order, Size, Workload, metric::Unit, number_format},
+use crate::{
+    bench::{
+        data::keys::Keys,
+        plan::options::PlanError,
+        result::{Access, Cell, Commits, Operation, Order, Size, Workload, metric::Unit, number_format},
+    },
+    engine::synthetic,
 };
-use crate::engine::synthetic;
 
 /// Default of `--keys`, and of `--operations` for a mix that only inserts; `--quick` and `--full` may set another
 /// one.

@@ -2,7 +2,7 @@
 
 use super::{
     cell_builder::{CellBuilder, is_asked_for},
-    cells::cell as named,
+    cell_changes::cell as named,
 };
 use crate::{
     bench::{

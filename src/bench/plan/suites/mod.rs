@@ -1,7 +1,7 @@
 //! The suites: each turns options into the cells of one published benchmark.
 
 mod cell_builder;
-mod cells;
+mod cell_changes;
 mod custom;
 mod harness_overhead;
 mod publications;
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::bench::result::{Cell, Workload, loss_class::Level};
 use cell_builder::{CellBuilder, is_asked_for};
-use cells::{at_rates, of_workloads, while_cold};
+use cell_changes::{at_rates, of_workloads, while_cold};
 pub use publications::made_blocks;
 pub use unused_flags::refuse_ignored;
 

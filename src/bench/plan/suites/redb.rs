@@ -13,7 +13,7 @@
 
 use super::{
     cell_builder::{CellBuilder, Rows},
-    cells::{cell, group},
+    cell_changes::{cell, group},
 };
 use crate::{
     bench::{

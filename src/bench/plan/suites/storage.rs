@@ -3,7 +3,7 @@
 
 use super::{
     cell_builder::{CellBuilder, Rows},
-    cells::{cell, count, headed},
+    cell_changes::{cell, count, headed},
 };
 use crate::bench::{
     plan::options::{PlanError, Suite},

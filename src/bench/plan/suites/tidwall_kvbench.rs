@@ -3,7 +3,7 @@
 
 use super::{
     cell_builder::{CellBuilder, Rows},
-    cells::{cell, group},
+    cell_changes::{cell, group},
 };
 use crate::{
     bench::{

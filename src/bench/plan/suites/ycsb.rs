@@ -7,7 +7,7 @@
 
 use super::{
     cell_builder::{CellBuilder, Rows},
-    cells::{cell, count, headed},
+    cell_changes::{cell, count, headed},
 };
 use crate::bench::result::{
     Operation::{self, Get, Insert, ReadModifyWrite, Scan, Update},

@@ -10,8 +10,8 @@ use askama::Template;
 
 mod axis;
 pub mod by_operation;
+pub mod latency_by_load;
 mod lines;
-pub mod load;
 
 pub use lines::{latency, timeline};
 

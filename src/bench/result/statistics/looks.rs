@@ -7,7 +7,7 @@
 //! normal ones with the same probability (Pocock, Group Sequential Methods in the Design and Analysis of Clinical
 //! Trials, 1977).
 //!
-//! The length of a plan follows from the first blocks of the same comparison ([`super::budget`]). If these vary
+//! The length of a plan follows from the first blocks of the same comparison ([`super::sample_size`]). If these vary
 //! little by chance, the plan is too short and the noise underestimated, which gives false differences too. The
 //! factors of [`Looks::sized`] compensate for both; `simulation_tests.rs` computes them.
 

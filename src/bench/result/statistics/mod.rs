@@ -4,15 +4,15 @@
 //!
 //! Stores are compared by [`pairwise::Pairwise`]. Repetitions whose number was fixed beforehand are evaluated once
 //! ([`looks::Looks::once`]). A comparison that ends as soon as it is decided measures [`looks::FIRST_LOOK`] blocks,
-//! estimates their noise ([`budget::Noise`]), plans its looks ([`looks::Looks::sized`]) and evaluates all blocks at each
+//! estimates their noise ([`sample_size::Noise`]), plans its looks ([`looks::Looks::sized`]) and evaluates all blocks at each
 //! of them.
 
-pub mod budget;
 pub mod holm;
 pub mod looks;
 pub mod margin;
 pub mod normal;
 pub mod pairwise;
+pub mod sample_size;
 #[cfg(test)]
 mod simulation_tests;
 pub mod student;

@@ -11,11 +11,12 @@
 mod tests;
 
 use super::{
-    budget::{LEVEL, Noise, POWER},
     holm,
     looks::Looks,
     margin::Margin,
-    mean, squares, student,
+    mean,
+    sample_size::{LEVEL, Noise, POWER},
+    squares, student,
     verdict::Verdict,
 };
 use crate::bench::result::spread::ENOUGH;

@@ -2,11 +2,11 @@
 //! and the factors of planned looks. All seeds are fixed.
 
 use super::{
-    budget::{LEVEL, Noise, POWER},
     looks::{FIRST_LOOK, Looks},
     margin::Margin,
     normal,
     pairwise::Pairwise,
+    sample_size::{LEVEL, Noise, POWER},
     squares, student,
     verdict::Verdict,
 };

@@ -37,7 +37,7 @@ pub enum Verdict {
     },
     /// Neither a difference nor equality is shown.
     CannotTell {
-        /// Number of blocks after which a verdict is likely; `None` above [`super::budget::MAX_BLOCKS`].
+        /// Number of blocks after which a verdict is likely; `None` above [`super::sample_size::MAX_BLOCKS`].
         blocks: Option<u32>,
         /// `true` if more blocks can also show that the stores are equal; `false` if the difference is so near the
         /// margin, or so far beyond it, that only a difference can be shown.
@@ -88,7 +88,7 @@ impl fmt::Display for Verdict {
                         ": about {blocks} blocks would show a difference, no number of blocks equality within \
                          {margin}"
                     ),
-                    (None, _) => write!(f, ": {} blocks would not decide", super::budget::MAX_BLOCKS),
+                    (None, _) => write!(f, ": {} blocks would not decide", super::sample_size::MAX_BLOCKS),
                 }
             }
         }

@@ -14,13 +14,13 @@ use crate::{
             pace::{self, Clock, Pace},
             panics,
             phase::PhaseResult,
-            process::ProcessUsage,
+            process_usage::ProcessUsage,
             recorder::{Fault, Recorder},
         },
     },
     store::{
         CommitQueue,
-        running_time::{self, EverySecond},
+        unstopped_time::{self, EverySecond},
     },
 };
 use std::{
@@ -237,7 +237,7 @@ impl Shared<'_> {
     /// Returns the error of the first sync that fails, and syncs no more: a later sync that succeeds would not
     /// prove that the data is durable.
     fn sync_every_second(&self) -> Result<(), String> {
-        running_time::watch();
+        unstopped_time::watch();
         let mut schedule = EverySecond::start();
         while !self.stop.load(Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(20));

@@ -19,7 +19,7 @@ use super::{
     job::{Job, Report},
     meter::{self, Meter},
     phase::{self, PhaseResult},
-    process::{Memory, ProcessUsage},
+    process_usage::{Memory, ProcessUsage},
     verification::{Verified, compare_count},
 };
 use crate::{
@@ -299,7 +299,7 @@ fn count(engine: &dyn Engine, live: &KeyLedger) -> Measurement {
 mod tests {
     use super::*;
     use crate::{
-        bench::{result::Size, run::process},
+        bench::{result::Size, run::process_usage},
         engine::{Kind, Location},
     };
     use std::cell::RefCell;
@@ -357,7 +357,7 @@ mod tests {
         };
         let read = || {
             let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
-            process::field(&text, "rchar:").unwrap()
+            process_usage::field(&text, "rchar:").unwrap()
         };
         let before = read();
         assert!(matches!(measure(&job).unwrap()[..], [Report { outcome: Outcome::Measured(_), .. }]));

@@ -5,7 +5,7 @@ use crate::{
     bench::{
         data::{Data, key_ledger::KeyLedger},
         result::{Cell, Target, Workload, loss_class::Level},
-        run::{job::Job, process},
+        run::{job::Job, process_usage},
     },
     engine::{Compression, Durability, Engine, Fsync, Location, OpenOptions, ReadAhead, synthetic},
 };
@@ -83,7 +83,7 @@ pub(super) fn loaded(
     // Reopens under every policy, so that cells of all policies find the engine in the same state.
     engine.close().map_err(|error| format!("after the load, close: {error}"))?;
     drop(engine);
-    process::give_back_memory();
+    process_usage::give_back_memory();
     Ok((open(options)?, seconds))
 }
 

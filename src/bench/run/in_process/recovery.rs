@@ -15,7 +15,7 @@ use crate::{
             disk::Files,
             in_process::driver::InProcessBench,
             job::{Job, SUBCOMMAND},
-            process::ProcessUsage,
+            process_usage::ProcessUsage,
             verification::compare_count,
         },
     },

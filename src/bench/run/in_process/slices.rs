@@ -15,7 +15,7 @@ use crate::bench::{
         pace::{self, Pace},
         panics,
         phase::PhaseResult,
-        process::ProcessUsage,
+        process_usage::ProcessUsage,
         recorder::{Fault, Recorder},
     },
 };

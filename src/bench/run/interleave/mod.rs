@@ -16,7 +16,7 @@ use super::{
     error::Error,
     interference, interrupt,
     job::{self, Job, Report},
-    process,
+    process_usage,
     result_writer::{record, save, stopped},
 };
 use crate::{
@@ -70,7 +70,7 @@ pub(super) fn comparisons(cells: &[Cell], interleave: Interleave) -> Vec<Compari
 /// once.
 pub(super) fn check_memory(comparisons: &[Comparison], cells: &[Cell]) -> Result<(), String> {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let Some(kib) = process::field(&text, "MemAvailable:") else { return Ok(()) };
+    let Some(kib) = process_usage::field(&text, "MemAvailable:") else { return Ok(()) };
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     let available = (kib << 10) as f64;
     let allowed = (available - FREE_MEMORY).max(available / 4.0);

@@ -5,8 +5,8 @@ use crate::bench::{
         comparison::{Comparison, End},
         spread::ENOUGH,
         statistics::{
-            budget::{self, LEVEL, Noise},
             looks::{FIRST_LOOK, Looks},
+            sample_size::{self, LEVEL, Noise},
         },
     },
     run::order::seed_of,
@@ -84,8 +84,8 @@ fn end_early(comparison: &mut Comparison, stores: &[usize]) -> End {
 pub fn plan_text(comparison: &Comparison, stores: &[usize]) -> Option<String> {
     let noise = noise(comparison, stores)?;
     let last = *comparison.looks.as_ref()?.after_blocks().last()?;
-    let level = LEVEL / budget::pairs(stores.len());
-    let detectable = budget::detectable(noise.deviation, last, level).exp_m1();
+    let level = LEVEL / sample_size::pairs(stores.len());
+    let detectable = sample_size::detectable(noise.deviation, last, level).exp_m1();
     let blocks: f64 = comparison.blocks.iter().map(|block| block.seconds).sum();
     let minutes = blocks / f64::from(FIRST_LOOK) * f64::from(last) / 60.0;
     Some(format!(

@@ -62,7 +62,7 @@ fn child(pid: u32) -> io::Result<Pid> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::run::process::ProcessUsage;
+    use crate::bench::run::process_usage::ProcessUsage;
     use std::{
         fs,
         process::{Child, Command},

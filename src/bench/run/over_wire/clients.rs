@@ -11,7 +11,7 @@ use crate::bench::{
         pace::{Clock, Pace},
         panics,
         phase::PhaseResult,
-        process::ProcessUsage,
+        process_usage::ProcessUsage,
         recorder::{Fault, Recorder},
     },
 };

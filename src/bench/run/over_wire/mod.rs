@@ -1,26 +1,26 @@
 //! Cells over the wire: kvbench's load generator against a server process, of kvbench or of any program that
 //! speaks RESP.
 
-mod calls;
 mod clients;
+mod other_program;
 mod pacing_timer;
 mod pipelined_client;
-mod program;
 mod server;
 mod shared;
+mod unmeasured_requests;
 
 use super::{
     job::{Job, Report, unsynced},
     meter::{Meter, drop_unequal_sizes},
     phase,
-    process::{Memory, ProcessUsage},
+    process_usage::{Memory, ProcessUsage},
     verification::{Verified, compare_count},
 };
 use crate::bench::{
     data::{Data, key_ledger::KeyLedger},
     result::{Cell, CellKind, Measurement, Outcome, Target, Workload},
 };
-pub(super) use program::{find as find_program, version as program_version};
+pub(super) use other_program::{find as find_program, version as program_version};
 use server::Server;
 pub(super) use server::{check_target, empty_target, kill_server};
 use shared::WireBench;
@@ -86,12 +86,12 @@ fn step(server: &Server, bench: &WireBench, cells: &[Cell]) -> Result<Vec<Measur
         let used = meter.read();
         let timer_syncs = cells.first().and_then(|cell| server.timer_syncs(&cell.target));
         let expires = bench.live.expirations.is_some();
-        let expired_keys = expires.then(|| calls::expired_keys(server.address)).flatten();
+        let expired_keys = expires.then(|| unmeasured_requests::expired_keys(server.address)).flatten();
         ProcessUsage { timer_syncs, expired_keys, ..used }
     };
     let phases = bench.run(&workloads, &usage)?;
     let usage = phases.first().map(|phase| phase.usage.clone()).unwrap_or_default();
-    let keys = calls::count_keys(server.address);
+    let keys = unmeasured_requests::count_keys(server.address);
     let exact = cells.iter().all(|cell| cell.workload.has_exact_keys());
     let alive = match (&live.expirations, &keys) {
         (Some(_), Ok(keys)) => *keys,

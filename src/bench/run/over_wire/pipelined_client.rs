@@ -2,9 +2,9 @@
 //! `redis-protocol`, so that the server's encoder and decoder are not tested against themselves.
 
 use super::{
-    calls::encode,
     pacing_timer::Timer,
     shared::{End, Role, Shared, WireBench},
+    unmeasured_requests::encode,
 };
 use crate::bench::{
     data::{expirations::Lifetime, key_ledger::ReadBegin, keys::KeyChooser},

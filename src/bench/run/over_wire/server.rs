@@ -1,6 +1,6 @@
 //! The measured server: a child process of this job, or an external server.
 
-use super::{calls, program};
+use super::{other_program, unmeasured_requests};
 use crate::bench::{
     plan::options::ExternalServer,
     result::{FileSize, Target, loss_class::Level},
@@ -44,7 +44,7 @@ pub(in crate::bench::run) fn kill_server() -> impl Drop {
 /// Returns an error if an external server cannot be measured: it does not reply, or it holds keys that the run
 /// may not remove.
 pub(in crate::bench::run) fn check_target(target: &ExternalServer) -> Result<(), String> {
-    match calls::count_keys(address_of(&target.address)?) {
+    match unmeasured_requests::count_keys(address_of(&target.address)?) {
         Err(error) => Err(format!("{error}; start the server, or correct the address")),
         Ok(keys) if keys > 0 && !target.flush => Err(not_empty(keys)),
         Ok(_) => Ok(()),
@@ -56,9 +56,9 @@ pub(in crate::bench::run) fn check_target(target: &ExternalServer) -> Result<(),
 pub(in crate::bench::run) fn empty_target(target: &ExternalServer) -> Result<(), String> {
     let address = address_of(&target.address)?;
     for _ in 0..EMPTYINGS {
-        calls::flush(address).map_err(|error| error.to_string())?;
+        unmeasured_requests::flush(address).map_err(|error| error.to_string())?;
         thread::sleep(Duration::from_millis(50));
-        if calls::count_keys(address).map_err(|error| error.to_string())? == 0 {
+        if unmeasured_requests::count_keys(address).map_err(|error| error.to_string())? == 0 {
             return Ok(());
         }
     }
@@ -108,10 +108,10 @@ impl Server {
     fn program(job: &Job, target: &Target, program: &str) -> Result<Self, String> {
         let _pinned = job.server_cpus.as_deref().map(Pinned::to).transpose()?;
         let mut stored = lock_server();
-        let (child, address) = program::start(program, target, &job.directory)?;
+        let (child, address) = other_program::start(program, target, &job.directory)?;
         let pid = stored.insert(child).id();
         drop(stored);
-        program::wait(address, pid, server_has_ended)?;
+        other_program::wait(address, pid, server_has_ended)?;
         let files = target.persistent.then(|| Files::of(&job.directory));
         Ok(Self { address, pid: Some(pid), kind: Kind::Program, files })
     }
@@ -122,9 +122,9 @@ impl Server {
         let address = address_of(name).map_err(|error| format!("{name}: {error}"))?;
         let error = |error| format!("{name}: {error}");
         if job.flush_target {
-            calls::flush(address).map_err(error)?;
+            unmeasured_requests::flush(address).map_err(error)?;
         }
-        match calls::count_keys(address).map_err(error)? {
+        match unmeasured_requests::count_keys(address).map_err(error)? {
             0 => Ok(Self { address, pid: job.target_pid, kind: Kind::Foreign, files: None }),
             keys => Err(format!("{name}: {}", not_empty(keys))),
         }
@@ -157,7 +157,7 @@ impl Server {
         if self.kind != Kind::Own {
             return Ok(());
         }
-        calls::settle_store(self.address).map_err(|error| error.to_string())
+        unmeasured_requests::settle_store(self.address).map_err(|error| error.to_string())
     }
 
     /// Makes the accepted writes of a kvbench server durable. Other servers do so when they shut down, or at
@@ -166,26 +166,26 @@ impl Server {
         if self.kind != Kind::Own || self.files.is_none() {
             return Ok(());
         }
-        calls::sync(self.address).map_err(|error| format!("load: {error}"))
+        unmeasured_requests::sync(self.address).map_err(|error| format!("load: {error}"))
     }
 
     /// Returns the number of syncs that the timer of a kvbench server has made under the policy `everysec`;
     /// `None` under other policies and for other servers.
     pub fn timer_syncs(&self, target: &Target) -> Option<u64> {
         let counts = self.kind == Kind::Own && Level::of(target).is_everysec();
-        if counts { calls::timer_syncs(self.address).ok() } else { None }
+        if counts { unmeasured_requests::timer_syncs(self.address).ok() } else { None }
     }
 
     /// Shuts down a server of this job; removes all keys from an external server. Returns the seconds of the
     /// shutdown and the size of the remaining files.
     pub fn stop(&self) -> Result<(Option<f64>, Option<FileSize>), String> {
         if self.kind == Kind::Foreign {
-            calls::flush(self.address).map_err(|error| format!("FLUSHDB: {error}"))?;
+            unmeasured_requests::flush(self.address).map_err(|error| format!("FLUSHDB: {error}"))?;
             return Ok((None, None));
         }
         let begin = Instant::now();
         // Before the server is taken: it ends even if this process exits now.
-        calls::shut_down(self.address);
+        unmeasured_requests::shut_down(self.address);
         let Some(mut child) = lock_server().take() else { return Ok((None, None)) };
         let status = child.wait().map_err(|error| format!("the server does not end: {error}"))?;
         if !status.success() {

@@ -13,10 +13,10 @@ use super::{
     hint::{self, Entry, Hint},
     info::NAME,
     key_table::{ValuePosition, record_size},
-    reading,
+    sealed_content,
     segment::Segment,
     segment_io::Files,
-    space::Fruitless,
+    space_reserve::Fruitless,
 };
 use crate::engine::{Batch, Error, KeyRange, Result, files, key_value_headers, memory_table::Table};
 use std::{
@@ -153,7 +153,7 @@ impl Files {
         if live > free {
             return Ok(None);
         }
-        let hint = match reading::hint_of(segment) {
+        let hint = match sealed_content::hint_of(segment) {
             Ok(hint) => hint,
             // The key table knows the live values of the segment. The deletes of the segment are lost, but a merge of
             // the oldest segment does not need them.

@@ -15,7 +15,7 @@
 //! Modules in the order of the data: [`open`] (start), [`segment_io`] (reads and writes), [`merge`], [`background`].
 
 mod background;
-mod corrupt;
+mod corrupt_keys;
 mod hint;
 mod info;
 mod key_table;
@@ -23,10 +23,10 @@ mod lock;
 mod manifest;
 mod merge;
 mod open;
-mod reading;
+mod sealed_content;
 mod segment;
 mod segment_io;
-mod space;
+mod space_reserve;
 #[cfg(test)]
 mod tests;
 

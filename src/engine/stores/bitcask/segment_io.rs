@@ -6,7 +6,7 @@ use super::{
     lock::Lock,
     manifest::Manifest,
     segment::{OpenFiles, Segment, Segments, path_of},
-    space::{LastSearch, Space},
+    space_reserve::{LastSearch, Space},
 };
 use crate::engine::{
     Batch, Error, KeyRange, Result, VisitEach, VisitValue, WriteOp,

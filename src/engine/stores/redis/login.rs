@@ -71,7 +71,7 @@ impl Login {
 #[cfg(feature = "tls")]
 mod tls {
     use super::{Client, ClusterAccess, ConnectionAddr, ConnectionInfo, NAME, RedisResult, Result};
-    use crate::engine::access::pem;
+    use crate::engine::cluster_access::pem;
     use redis::{ClientTlsConfig, TlsCertificates};
     use std::path::PathBuf;
 

@@ -2,30 +2,30 @@
 //! replicates asynchronously (<https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>). A
 //! transaction is atomic if its keys are in one slot.
 
-mod commit;
+mod all_masters;
 #[cfg(test)]
 mod fake;
 mod fsync_check;
 mod info;
 mod key_encoding;
 mod login;
-mod master_scan;
 mod node;
-mod packed;
 mod pipeline;
+mod request_encoding;
 mod routing;
 mod scripts;
 mod slots;
+mod transaction;
 
 use crate::engine::{
     Batch, Check, Engine, Error, Info, KeyRange, Kind, Location, OpenOptions, Result, Transaction, VisitPair,
     VisitValue,
 };
-use commit::OptimisticTransaction;
 use info::{INFO, NAME};
 use key_encoding::{Keys, SLOTS};
 use login::Login;
 use routing::Cluster;
+use transaction::OptimisticTransaction;
 
 /// Entry of `redis` in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Redis::open, |_| false, Check::InPlace(|_| Err(no_files())));

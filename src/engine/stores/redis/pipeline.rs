@@ -5,11 +5,11 @@
 //! executed, which would have overwritten the value. A request without a reply is never sent again.
 
 use super::{
-    commit::{check, check_count},
     info::NAME,
     node::{NoReply, Node, Refusal, Sent},
-    packed,
+    request_encoding,
     routing::{ASKING, Cluster, MAX_REDIRECTIONS, OUTAGE_LIMIT, refused, unavailable},
+    transaction::{check, check_count},
 };
 use crate::engine::{Batch, Error, Result, WriteOp};
 use hashbrown::{HashMap, hash_map::Entry};
@@ -174,14 +174,14 @@ impl Cluster {
             [WriteOp::Put { .. }, ..] => ("MSET", 1 + 2 * part.ops.len()),
             _ => ("DEL", 1 + part.ops.len()),
         };
-        packed::begin(packed, words, name);
+        request_encoding::begin(packed, words, name);
         for op in part.ops {
             match *op {
                 WriteOp::Put { key, value } => {
-                    packed::key(packed, &self.keys, part.slot, key);
-                    packed::argument(packed, value);
+                    request_encoding::key(packed, &self.keys, part.slot, key);
+                    request_encoding::argument(packed, value);
                 }
-                WriteOp::Delete { key } => packed::key(packed, &self.keys, part.slot, key),
+                WriteOp::Delete { key } => request_encoding::key(packed, &self.keys, part.slot, key),
                 WriteOp::Clear => {}
             }
         }

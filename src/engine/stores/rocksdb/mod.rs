@@ -478,10 +478,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("store");
             let location = Location::Path(path.clone());
-            let engine = open(&OpenOptions {
-                cache_size: cache,
-                ..OpenOptions::new(location, Fsync::No)
-            });
+            let engine = open(&OpenOptions { cache_size: cache, ..OpenOptions::new(location, Fsync::No) });
             let engine = engine.unwrap();
             let found = ["write_buffer_size", "target_file_size_base", "max_bytes_for_level_base"];
             assert_eq!(

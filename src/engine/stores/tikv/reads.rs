@@ -5,7 +5,9 @@ use super::{
     info::{MAX_KEY, NAME},
     page_scan::{Keys, Pages},
 };
-use crate::engine::{ClusterAccess, Error, KeyRange, Result, VisitPair, VisitValue, WriteOp, access::pem};
+use crate::engine::{
+    ClusterAccess, Error, KeyRange, Result, VisitPair, VisitValue, WriteOp, cluster_access::pem,
+};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     future::Future,

@@ -9,9 +9,11 @@
 //! number is the same for all stores. Before a put of 128 bytes or more, the keys have values of its size; there
 //! they have values of the previous size. The key that is read has the number 0, there 99.
 
-use super::super::cells::{cell, group};
 use crate::bench::{
-    plan::suites::cell_builder::{CellBuilder, Rows},
+    plan::suites::{
+        cell_builder::{CellBuilder, Rows},
+        cell_changes::{cell, group},
+    },
     result::{Access, Cell, Operation, Order, Size, Target, Workload},
 };
 

@@ -4,10 +4,10 @@
 //! Differences: KVBench draws its keys at random, so 37% of the SETs write a key that exists already, and as
 //! many GETs find no key. Here every key is set once, in a scattered order, and every GET finds a key.
 
-use super::super::cells::{cell, group};
 use crate::bench::{
     plan::suites::{
         cell_builder::{CellBuilder, Rows},
+        cell_changes::{cell, group},
         tidwall_kvbench::{HEADING, row},
     },
     result::{Access, Cell, Operation, Size, Target, Workload},

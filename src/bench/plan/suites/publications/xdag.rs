@@ -2,13 +2,13 @@
 //! another thread sets, and deleted once, by one thread per core. One thread also reads the block file
 //! itself, from start to end and by key.
 
-use super::super::cells::{cell, count, group, headed};
 use crate::bench::{
     data::{self, RECORD_KEY, RECORD_VALUE},
     plan::{
         options::{Options, PlanError},
         suites::{
             cell_builder::{CellBuilder, Rows},
+            cell_changes::{cell, count, group, headed},
             smallnest_kvbench::{HEADING, of_source},
         },
     },

@@ -1,10 +1,10 @@
 //! Corruption of segments and hint files: a start is refused, one value is an error, or there is no effect.
 
 use super::{
-    super::{hint, open, reading},
+    super::{hint, open},
     *,
 };
-use crate::engine::{KeyRange, repair_log};
+use crate::engine::{KeyRange, repair_log, stores::bitcask::sealed_content};
 
 /// Returns a store with three sealed segments with hint files, and the active segment.
 fn sealed() -> Store {
@@ -12,7 +12,7 @@ fn sealed() -> Store {
     store.fill(0, FULL * 3, 5);
     let sealed = store.engine().files.segments.sealed();
     assert!(sealed.len() >= 3);
-    sealed.iter().for_each(|segment| reading::write_hint(segment).unwrap());
+    sealed.iter().for_each(|segment| sealed_content::write_hint(segment).unwrap());
     store
 }
 

@@ -271,7 +271,9 @@ fn random_merges_and_restarts_leave_what_a_map_holds() {
                 90..92 => assert!(store.engine().files.merge_all(&|| false).unwrap()),
                 92..95 => {
                     let sealed = store.engine().files.segments.sealed();
-                    sealed.iter().for_each(|segment| super::super::reading::write_hint(segment).unwrap());
+                    sealed.iter().for_each(|segment| {
+                        crate::engine::stores::bitcask::sealed_content::write_hint(segment).unwrap()
+                    });
                 }
                 _ => store.reopen(rng.random()),
             }

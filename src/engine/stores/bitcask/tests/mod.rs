@@ -1,17 +1,17 @@
 //! Tests of what is specific to this engine: segments, merges, hint files.
 
+mod corrupt_values;
 mod corruption;
 mod crashes;
-mod members;
 mod merging;
-mod moved;
-mod space;
-mod values;
+mod missing_segments;
+mod moved_directory;
+mod nearly_full_disk;
 
 use super::{
     Bitcask,
     segment::{id_of, path_of},
-    space::SEGMENT,
+    space_reserve::SEGMENT,
 };
 use crate::engine::{Batch, Engine, OpenOptions, Result};
 use std::{

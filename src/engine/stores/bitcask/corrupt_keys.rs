@@ -4,7 +4,7 @@ use super::{
     hint::Hint,
     info::NAME,
     key_table::{KeyTable, ValuePosition},
-    reading,
+    sealed_content,
     segment::{OpenFiles, Segment},
 };
 use crate::engine::{
@@ -34,7 +34,8 @@ impl Corrupt {
     ///
     /// Fails if the segment cannot be read, or if anything but values is corrupt.
     pub(super) fn read(&mut self, segment: &Segment) -> Result<(Hint, u64)> {
-        let (hint, tail) = reading::read(segment, &mut |restored| self.note_moved(segment.id, restored))?;
+        let (hint, tail) =
+            sealed_content::read(segment, &mut |restored| self.note_moved(segment.id, restored))?;
         self.note_tail((segment.id, &segment.path), &tail);
         Ok((hint, tail.records))
     }

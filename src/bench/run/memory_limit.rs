@@ -1,8 +1,7 @@
 //! Limit of memory and page cache (`--memory-limit`): a control group for the measured processes. It makes it
 //! possible to measure data larger than memory on any machine and in minutes.
 
-use super::job::leftovers;
-use super::process;
+use super::{job::leftovers, process_usage};
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -101,7 +100,7 @@ impl MemoryGroup {
     /// Returns a warning if the measured processes may use swap beyond the limit; `None` on a machine without swap.
     pub fn swap_warning(&self) -> Option<String> {
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        self.warning(process::field(&meminfo, "SwapTotal:").unwrap_or(0))
+        self.warning(process_usage::field(&meminfo, "SwapTotal:").unwrap_or(0))
     }
 
     fn warning(&self, swap_kib: u64) -> Option<String> {

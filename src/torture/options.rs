@@ -1,6 +1,6 @@
 //! Options of a crash test: the servers under test, the faults, and the duration.
 
-use super::{disk::Cut, promise::AllowedLoss};
+use super::{allowed_loss::AllowedLoss, disk::Cut};
 use std::{fmt, path::PathBuf, time::Duration};
 
 /// Injected fault.

@@ -1,8 +1,8 @@
 //! Transactions in one hash slot: a script compares the values that were read, and writes if they are unchanged.
 
 use super::{
+    all_masters::Changes,
     info::NAME,
-    master_scan::Changes,
     node::Refusal,
     routing::{Cluster, Effect, refused, unavailable},
     scripts::COMMIT,
@@ -192,8 +192,10 @@ pub(super) fn check(cluster: &Cluster, ops: &[WriteOp<'_>]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::{FakeNode, Reply};
-    use super::*;
+    use super::{
+        super::fake::{FakeNode, Reply},
+        *,
+    };
 
     /// Commits a clear and puts of `keys`. The node removes its only key, and replies to the puts with `answer`.
     fn clear_and_set(node: &FakeNode, keys: &[Vec<u8>], answer: &str) -> Result<()> {

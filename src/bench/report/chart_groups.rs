@@ -98,8 +98,9 @@ fn results(contests: &[ComparisonGroup<'_, '_>], styles: &Styles) -> Result<Char
 }
 
 fn loads(contests: &[ComparisonGroup<'_, '_>], styles: &Styles) -> Result<Vec<Chart>, askama::Error> {
-    let drawn = charts::load::of(contests).into_iter();
-    let drawn = drawn.filter_map(|loads| Some((charts::load::chart(&loads, styles)?, loads.title)));
+    let drawn = charts::latency_by_load::of(contests).into_iter();
+    let drawn =
+        drawn.filter_map(|loads| Some((charts::latency_by_load::chart(&loads, styles)?, loads.title)));
     drawn.map(|(svg, title)| Ok(Chart { title, svg: svg? })).collect()
 }
 

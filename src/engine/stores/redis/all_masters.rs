@@ -3,7 +3,7 @@
 use super::{
     info::MAX_KEY,
     key_encoding::SLOTS,
-    packed,
+    request_encoding,
     routing::{Cluster, Effect, unavailable},
     scripts::LIST_SLOT,
 };
@@ -105,8 +105,8 @@ impl Cluster {
     /// Returns the slot of `keys`, which must be in one slot, and the MGET request that reads them.
     fn get(&self, keys: &[IndexedKey<'_>]) -> (u16, Vec<u8>) {
         let mut request = Vec::new();
-        packed::begin(&mut request, 1 + keys.len(), "MGET");
-        keys.iter().for_each(|(slot, _, key)| packed::key(&mut request, &self.keys, *slot, key));
+        request_encoding::begin(&mut request, 1 + keys.len(), "MGET");
+        keys.iter().for_each(|(slot, _, key)| request_encoding::key(&mut request, &self.keys, *slot, key));
         (keys.first().map_or(0, |(slot, ..)| *slot), request)
     }
 

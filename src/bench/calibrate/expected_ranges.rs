@@ -5,8 +5,8 @@
 mod tests;
 
 use super::{
+    checked_metric::{Figure, columns, real},
     experiments::{Experiment, Subject},
-    figure::{Figure, columns, real},
     latency_bounds::{self, Turn},
 };
 use crate::{

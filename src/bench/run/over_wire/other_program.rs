@@ -1,6 +1,6 @@
 //! Servers of other programs: `redis-server`, from the search path.
 
-use super::calls::{CALL_TIMEOUT, is_ready};
+use super::unmeasured_requests::{CALL_TIMEOUT, is_ready};
 use crate::bench::result::Target;
 use std::{
     env, io,

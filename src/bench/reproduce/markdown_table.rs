@@ -1,6 +1,6 @@
 //! Markdown tables, aligned for a terminal.
 
-use crate::bench::result::grid;
+use crate::bench::result::text_table;
 
 /// A Markdown table.
 pub(super) struct Grid {
@@ -22,6 +22,6 @@ impl Grid {
 
 impl std::fmt::Display for Grid {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&grid::markdown(&self.lines, self.words))
+        f.write_str(&text_table::markdown(&self.lines, self.words))
     }
 }
