@@ -90,6 +90,7 @@ pub(super) fn count<T: TryFrom<u64>>(
 }
 
 /// Parses a rate above 0: `20000` or `20k`.
+#[cfg(feature = "bench")]
 pub(super) fn rate(text: &str) -> Result<f64, String> {
     let number = scaled(text, COUNTS).filter(|number| *number > 0.0);
     number.ok_or_else(|| "it must be a number above 0, such as 20000 or 20k".into())
@@ -115,12 +116,14 @@ pub(super) fn time(
 }
 
 /// Parses a time in seconds of 0 or more: `0.5`, `30s` or `5m`.
+#[cfg(any(test, feature = "bench"))]
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
     let number = scaled(text, TIMES).filter(|number| *number >= 0.0);
     number.ok_or_else(|| "it must be a time of 0 or more, such as 0.5 (seconds), 30s or 5m".into())
 }
 
 /// Parses a time in seconds above 0: `0.5`, `30s` or `5m`.
+#[cfg(any(test, feature = "bench", feature = "top"))]
 pub(super) fn positive_seconds(text: &str) -> Result<f64, String> {
     let number = scaled(text, TIMES).filter(|number| *number > 0.0);
     number.ok_or_else(|| "it must be a time above 0, such as 0.5 (seconds), 30s or 5m".into())

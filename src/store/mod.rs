@@ -402,6 +402,7 @@ impl Store {
     }
 
     /// Returns the engine without closing it.
+    #[cfg(feature = "bench")]
     pub(crate) fn into_engine(self) -> Box<dyn Engine> {
         self.engine
     }

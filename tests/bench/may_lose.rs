@@ -1,6 +1,8 @@
 //! Fsync policies of a run: `--may-lose`, defaults, and the length of cells under `everysec`.
 
-use crate::command::{bench, measurement, result_of, stderr};
+#[cfg(feature = "redb")]
+use crate::command::{bench, stderr};
+use crate::command::{measurement, result_of};
 use kvbench::{
     bench::{
         plan::{

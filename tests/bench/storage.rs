@@ -3,7 +3,7 @@
 
 use crate::command::{bench, measurement, read, result_of, stderr};
 use kvbench::{
-    bench::result::{CellKind, Figure, Measurement, Outcome, Run},
+    bench::result::{CellKind, Measurement, Outcome, Run},
     testing::skipping::skip,
 };
 use std::path::Path;
@@ -93,7 +93,8 @@ fn cold_reads_of_maps_are_measured_with_and_without_read_ahead() {
         dir.path(),
         &["--suite", "storage", "--keys", "20000", "--fsync", "no", "--stores", "lmdb"],
     );
-    let figures = run.cells.iter().filter(|cell| cell.figure == Figure::DeviceReadBytes);
+    let figures =
+        run.cells.iter().filter(|cell| cell.figure == kvbench::bench::result::Figure::DeviceReadBytes);
     let settings: Vec<_> = figures
         .map(|cell| {
             let device = cell.own_device.unwrap().read_ahead_kib;

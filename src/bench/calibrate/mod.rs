@@ -72,7 +72,7 @@ fn in_file(path: &Path) -> impl FnOnce(io::Error) -> Error {
 }
 
 /// Measures the calibration engine in process and over the wire, and checks every metric. Calls `tell` with a
-/// message for each experiment that is repeated.
+/// message for each experiment that is repeated or cannot be checked.
 ///
 /// # Errors
 ///
@@ -121,7 +121,7 @@ fn repeated(
         let wrong: Vec<_> = wrong().map(metric_table::line).collect();
         verified = figures.iter().filter(|figure| figure.is_true()).cloned().collect();
         tell(&format!(
-            "{}, attempt {attempt} of {ATTEMPTS}, because of {}",
+            "measured again: {}, attempt {attempt} of {ATTEMPTS}, because of {}",
             experiment.name,
             wrong.join("; ")
         ));

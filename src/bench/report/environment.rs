@@ -1,7 +1,7 @@
 //! Machine, software and settings of a benchmark run, as text.
 
 use crate::{
-    bench::result::{Calibration, Environment, Run, metric::Unit, number_format, run_file::RunFile},
+    bench::result::{Calibration, Environment, Run, Target, metric::Unit, number_format, run_file::RunFile},
     engine::synthetic,
 };
 use std::collections::BTreeSet;
@@ -100,10 +100,11 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
 }
 
 /// Returns the settings under which each store was opened: cache, compression and read-ahead. Stores that this build does
-/// not have, and servers that were already running, are left out.
+/// not have, other programs, and servers that were already running, are left out.
 fn settings(run: &Run) -> String {
-    let own = run.cells.iter().filter(|cell| !cell.reference && cell.target.address.is_none());
-    let of = |target: &crate::bench::result::Target| {
+    let is_own = |target: &Target| target.address.is_none() && target.program.is_none();
+    let own = run.cells.iter().filter(|cell| !cell.reference && is_own(&cell.target));
+    let of = |target: &Target| {
         let cache = synthetic::info(&target.store)?.cache;
         let size = number_format::short(Unit::Bytes, whole(target.cache_bytes));
         let read_ahead = target.read_ahead.as_ref().map(|setting| format!(", read-ahead {setting}"));

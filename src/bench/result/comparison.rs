@@ -56,6 +56,18 @@ pub struct Slicing {
     pub seconds: f64,
 }
 
+impl Slicing {
+    /// Returns the seconds that the slices of a block take at the rates of the pilot, without the loads.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub fn block_seconds(&self) -> f64 {
+        let of = |rate: &PilotRate| match self.work {
+            Work::Seconds(seconds) => seconds,
+            Work::Operations(operations) => operations as f64 / rate.alone,
+        };
+        self.pilot.iter().map(of).sum()
+    }
+}
+
 /// Work of each store in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -112,7 +112,10 @@ pub static MEMORY: Metric =
     Metric::new("peak_memory_bytes", "Peak memory", Unit::Bytes, true, |m| bytes(m.peak_memory_bytes));
 
 /// Duration of the measurement in seconds.
-pub static DURATION: Metric = Metric::new("seconds", "Duration", Unit::Seconds, false, |m| Some(m.seconds));
+pub static DURATION: Metric = Metric::new("seconds", "Duration", Unit::Seconds, false, |m| {
+    // Cells on a device of their own have none.
+    (m.seconds > 0.0).then_some(m.seconds)
+});
 
 static P999: Metric = Metric::new("p999_us", "Latency p99.9", Unit::Microseconds, true, |m| {
     // With fewer operations the 99.9th percentile is the maximum.

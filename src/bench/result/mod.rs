@@ -231,8 +231,8 @@ impl Run {
     /// interleaved comparison, or one evaluation with the default margin.
     pub fn looks(&self, cell: &str) -> (Looks, Margin) {
         let own = self.comparisons.iter().find(|comparison| comparison.cells.iter().any(|id| id == cell));
-        let planned = own.and_then(|comparison| Some((comparison.looks.clone()?, comparison.margin)));
-        planned.unwrap_or_else(|| (Looks::once(), Margin::default()))
+        let margin = own.map_or_else(Margin::default, |comparison| comparison.margin);
+        (own.and_then(|comparison| comparison.looks.clone()).unwrap_or_else(Looks::once), margin)
     }
 
     /// Returns `true` if others took more of the CPUs during the measurement than the run allows. All blocks of an

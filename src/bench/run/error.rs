@@ -37,8 +37,8 @@ pub enum Error {
     NoSpace(String),
     #[error("--target {address}: {reason}")]
     Target { address: String, reason: String },
-    #[error("stopped by {signal}: {done} of {all} measurements are saved in {}; to continue: {command}", .path.display())]
-    Stopped { signal: Signal, done: usize, all: usize, path: PathBuf, command: String },
+    #[error("stopped by {signal}: {saved} measurements are saved in {}; to continue: {command}", .path.display())]
+    Stopped { signal: Signal, saved: String, path: PathBuf, command: String },
     #[error("{unsound} of {all} measurements failed; their figures are not shown")]
     Unsound { unsound: usize, all: usize },
     #[error("{}", .0.join("\n"))]

@@ -69,8 +69,13 @@ impl Report {
     /// Returns the report of a job of which the kernel has killed a process at `--memory-limit`: that a store needs more
     /// is a result, not a fault.
     pub(super) fn after_kill(mut self) -> Self {
-        let is_whole = matches!(&self.outcome, Outcome::Measured(measurement) if measurement.is_sound());
-        if !is_whole {
+        let is_of_kill = match &self.outcome {
+            // A kill ends operations; it does not change values.
+            Outcome::Measured(measurement) => !measurement.is_sound() && measurement.wrong_values == 0,
+            Outcome::Failed(_) => true,
+            Outcome::Unsupported(_) => false,
+        };
+        if is_of_kill {
             let text = "killed by the kernel at --memory-limit: it needs more memory; raise the limit";
             self.outcome = Outcome::Unsupported(text.into());
         }

@@ -2,10 +2,19 @@
 //! possible to measure data larger than memory on any machine and in minutes.
 
 use super::{job::leftovers, process_usage};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
+
+/// Name of the group into which this process moves, so that groups can be made beside it.
+const DRIVER: &str = "kvbench-driver";
 
 /// Prefix of the names of groups; the id of the process that created the group follows.
 const NAME: &str = "kvbench-";
@@ -131,9 +140,18 @@ impl MemoryGroup {
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        // The processes of the group have ended. Memory that the kernel still accounts to the group does not
-        // prevent removal.
-        let _ = fs::remove_dir(&self.path);
+        // If the kernel has killed the measuring process, its server may still run. Memory that the kernel still
+        // accounts to the group does not prevent removal.
+        for _ in 0..100 {
+            let left = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
+            for id in left.lines().filter_map(|line| line.parse().ok()) {
+                let _ = kill(Pid::from_raw(id), Signal::SIGKILL);
+            }
+            if fs::remove_dir(&self.path).is_ok() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 
@@ -161,7 +179,7 @@ fn delegate(parent: &Path) -> io::Result<()> {
     if fs::write(&control, "+memory").is_ok() {
         return Ok(());
     }
-    let leaf = parent.join("kvbench-driver");
+    let leaf = parent.join(DRIVER);
     fs::create_dir_all(&leaf)?;
     fs::write(leaf.join("cgroup.procs"), std::process::id().to_string())?;
     fs::write(&control, "+memory")
@@ -200,6 +218,8 @@ fn places(own: &str, mounts: &str) -> Vec<(Version, PathBuf)> {
             // Memory is controlled by the older hierarchy here.
             continue;
         }
+        // After `delegate`, this process is in the group below.
+        let own = own.as_deref().map(|own| own.strip_suffix(DRIVER).unwrap_or(own).trim_end_matches('/'));
         places.extend(own.filter(|own| !own.is_empty()).map(|own| (version, top.join(own))));
         places.push((version, top));
     }
@@ -217,13 +237,16 @@ mod tests {
 
     #[test]
     fn a_group_is_made_where_memory_is_limited() {
-        assert_eq!(
-            places("0::/user.slice/run-1.scope\n", UNIFIED),
-            [
-                (Version::Two, "/sys/fs/cgroup/user.slice/run-1.scope".into()),
-                (Version::Two, "/sys/fs/cgroup".into())
-            ]
-        );
+        // For a later job, this process is in the group below.
+        for own in ["0::/user.slice/run-1.scope\n", "0::/user.slice/run-1.scope/kvbench-driver\n"] {
+            assert_eq!(
+                places(own, UNIFIED),
+                [
+                    (Version::Two, "/sys/fs/cgroup/user.slice/run-1.scope".into()),
+                    (Version::Two, "/sys/fs/cgroup".into())
+                ]
+            );
+        }
         assert_eq!(
             places("9:cpu:/\n4:memory:/a/b\n0::/\n", OLD),
             [

@@ -88,6 +88,8 @@ pub fn run(options: &Options) -> Result<Run, Error> {
         Some(interleave) => interleave::measure(options, interleave, &mut run),
         None => measure(options, &mut run),
     };
+    // Each instance of a comparison has removed its own directory in this one.
+    let _ = fs::remove_dir(job::directory(&options.directory));
     // Succeeds only if the directory is empty.
     let _ = fs::remove_dir(&options.directory);
     if let Some(target) = options.target.as_ref().filter(|_| interrupt::received().is_some())
@@ -310,6 +312,7 @@ fn print_report(report: &Report, bar: &ProgressBar, repetition: u32) {
             number_format::short(Unit::PerSecond, measured.throughput),
             number_format::short(Unit::Microseconds, measured.latency.p99_us)
         ),
+        Outcome::Measured(measured) if measured.seconds <= 0.0 => "measured, without times".to_owned(),
         Outcome::Measured(measured) => number_format::short(Unit::Seconds, measured.seconds),
         Outcome::Failed(text) => format!("failed: {text}"),
         Outcome::Unsupported(text) => format!("n/a: {text}"),

@@ -40,15 +40,16 @@ pub fn mount_at(directory: &Path, bytes: u64, read_ahead_kib: Option<u64>) -> Re
     let image = directory.with_extension("image");
     let file = File::create(&image).and_then(|file| file.set_len(bytes));
     file.map_err(|error| format!("{}: {error}", image.display()))?;
-    let mounted = attach(&image).and_then(|device| {
-        let mounted = mount_device(&device, directory, real.as_deref(), read_ahead_kib);
-        // While the file system is mounted, the device is only marked: it goes with the last user.
-        let detached = run("losetup", &["--detach", &device]);
-        mounted.and(detached.map(drop))
-    });
-    // The device keeps the file until it is detached.
+    let device = attach(&image);
+    // The device keeps the file.
     let _ = fs::remove_file(&image);
-    mounted
+    let device = device?;
+    // A device in use is only marked: it goes with its last user, even if this process is killed.
+    let user = File::open(&device);
+    let detached = run("losetup", &["--detach", &device]);
+    let _user = user.map_err(|error| format!("{device}: {error}"))?;
+    detached?;
+    mount_device(&device, directory, real.as_deref(), read_ahead_kib)
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -34,8 +34,10 @@ pub(super) fn stopped(options: &Options, run: &Run, signal: Signal) -> Error {
     let words: Vec<_> = std::iter::once("kvbench".to_owned()).chain(words).collect();
     Error::Stopped {
         signal,
-        done: run.samples.len(),
-        all: run.cells.len() * run.repetitions as usize,
+        saved: match run.comparisons.is_empty() {
+            true => format!("{} of {}", run.samples.len(), run.cells.len() * run.repetitions as usize),
+            false => run.samples.len().to_string(),
+        },
         path: options.output.clone(),
         command: number_format::shell_command(&words),
     }

@@ -189,8 +189,8 @@ struct WorkloadFlags {
     #[arg(long, conflicts_with = "suite")]
     ordered_keys: bool,
     /// Let values expire this long after they are written (SET with PX), and count the removal of expired keys. Loaded
-    /// keys expire evenly over this time. Reads of expired keys are counted as misses, not as faults. In process it
-    /// implies --commits groups
+    /// keys expire evenly over this time. Reads of expired keys are counted apart, not as faults. In process it implies
+    /// --commits groups
     #[arg(long, value_name = "TIME", value_parser = ttl, conflicts_with = "suite")]
     ttl: Option<u64>,
 }

@@ -56,7 +56,7 @@ pub(super) fn exit_code(error: &anyhow::Error) -> u8 {
 #[cfg(target_os = "linux")]
 pub(super) fn calibrate(options: &Calibrate) -> anyhow::Result<()> {
     use crate::bench::calibrate;
-    let mut tell = |text: &str| eprintln!("kvbench: measured again: {text}");
+    let mut tell = |text: &str| eprintln!("kvbench: {text}");
     let figures = calibrate::run(&options.options(), &mut tell)?;
     let found = calibrate::summary(&figures)?;
     if options.all() {

@@ -5,7 +5,7 @@ use crate::bench::{
     plan::options::{Options, PlanError},
     result::{Access, Cell},
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns an error if another value of a given flag would lead to the same plan, or if the run conditions
 /// cannot be met.
@@ -89,14 +89,18 @@ fn check_interleaved(options: &Options, cells: &[Cell]) -> Result<(), PlanError>
         (!options.rates.is_empty(), "--rate starts operations that a stopped store cannot do"),
         (options.operations.is_some(), "the pilot finds the number of --operations"),
         (fills, "this --mix only fills or empties the store"),
+        (options.custom.ttl_ms.is_some(), "--ttl: values would expire while their store is stopped"),
         (options.conduct.cold, "--cold reads would find what an earlier slice has read"),
         (options.conduct.memory_limit.is_some(), "--memory-limit is for one store at a time"),
     ];
     if let Some((_, reason)) = refusals.into_iter().find(|(refused, _)| *refused) {
         return Err(PlanError::NotInterleaved(reason));
     }
-    let stores: BTreeSet<_> = measured(cells).map(|cell| &cell.target.store).collect();
-    if stores.len() < 2 { Err(PlanError::OneStore) } else { Ok(()) }
+    let mut tables: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for cell in measured(cells) {
+        tables.entry(&cell.table).or_default().insert(&cell.target.store);
+    }
+    if tables.values().all(|stores| stores.len() < 2) { Err(PlanError::OneStore) } else { Ok(()) }
 }
 
 /// Returns the cells that the user asked for: all but those of the harness overhead, or all if there are no

@@ -30,10 +30,6 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// Noise that is assumed before anything was measured: that of in-memory reads on a virtual machine with two
-    /// cores.
-    pub const ASSUMED: Self = Self { deviation: 0.0184, freedom: f64::INFINITY };
-
     /// Estimates the noise from the logarithm of the rate of each store by block. Only blocks that all stores have are
     /// used. What the stores of a block have in common is no noise. Returns `None` with fewer than two stores or
     /// blocks.
@@ -88,22 +84,6 @@ pub fn pairs(stores: usize) -> f64 {
     count(stores) * (count(stores) - 1.0) / 2.0
 }
 
-/// Returns the number of blocks after which a `difference` is found with [`POWER`] if the comparison is evaluated once,
-/// or `None` if [`MAX_BLOCKS`] are too few. `deviation` is the known standard deviation of a store's instances, and
-/// `level` the two-sided significance level.
-pub fn blocks_needed(deviation: f64, difference: f64, level: f64) -> Option<u32> {
-    let suffices = |blocks: u32| power(deviation, difference, level, blocks) >= POWER;
-    if !suffices(MAX_BLOCKS) {
-        return None;
-    }
-    let (mut too_few, mut enough) = (1, MAX_BLOCKS);
-    while enough - too_few > 1 {
-        let middle = u32::midpoint(too_few, enough);
-        if suffices(middle) { enough = middle } else { too_few = middle }
-    }
-    Some(enough)
-}
-
 /// Returns the smallest difference that is found with [`POWER`] after `blocks` blocks, at least two.
 /// `deviation` is the known standard deviation of a store's instances, and `level` the two-sided significance level.
 pub fn detectable(deviation: f64, blocks: u32, level: f64) -> f64 {
@@ -155,6 +135,22 @@ mod tests {
 
     /// Computed with the noncentral t distribution. The usual approximation, 2 (s/d)^2 (1.96 + 1.64)^2 + 2, gives 7, 12
     /// and 22 for one pair; after 40 blocks the power for 36 pairs and s = 2.6% is 94.7%.
+    /// Returns the number of blocks after which a `difference` is found with [`POWER`] if the comparison is evaluated once,
+    /// or `None` if [`MAX_BLOCKS`] are too few. `deviation` is the known standard deviation of a store's instances, and
+    /// `level` the two-sided significance level.
+    fn blocks_needed(deviation: f64, difference: f64, level: f64) -> Option<u32> {
+        let suffices = |blocks: u32| power(deviation, difference, level, blocks) >= POWER;
+        if !suffices(MAX_BLOCKS) {
+            return None;
+        }
+        let (mut too_few, mut enough) = (1, MAX_BLOCKS);
+        while enough - too_few > 1 {
+            let middle = u32::midpoint(too_few, enough);
+            if suffices(middle) { enough = middle } else { too_few = middle }
+        }
+        Some(enough)
+    }
+
     #[test]
     fn a_difference_of_three_percent_needs_the_known_numbers_of_blocks() {
         for (pairs, expected) in [(1.0, [8, 12, 22]), (36.0, [14, 23, 41])] {

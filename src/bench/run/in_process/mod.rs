@@ -74,16 +74,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     };
     for cells in job.steps() {
         session = session.under_policy_of(cells)?;
-        let own_device = reads_own_device(cells);
-        if (job.cold || own_device) && first.target.persistent {
-            // Deferred compactions would read the files back into memory.
-            meter::settle(session.files, &settle(session.opened.engine()))?;
-            let again = || open_under(session.policy);
-            // On a device of its own, only reads of the store's files are counted.
-            let evict = if own_device { cold::evict_files } else { cold::evict };
-            let engine = cold::reopened(session.opened.into_engine(), &again, &job.directory, evict)?;
-            session.opened = Opened::new(engine, &live, session.policy);
-        }
+        session = session.with_cold_cache(job, cells)?;
         session = session.step(cells)?;
     }
     let Session { opened, mut reports, .. } = session;
@@ -216,6 +207,22 @@ impl Session<'_> {
         measurements.iter_mut().for_each(|measurement| measurement.keys_after = Some(keys));
         used.charge(&mut measurements, cells, keys);
         Ok(measurements)
+    }
+
+    /// Opens the store again without its files in the page cache, if the cells read a cold store.
+    fn with_cold_cache(mut self, job: &Job, cells: &[Cell]) -> Result<Self, String> {
+        let own_device = reads_own_device(cells);
+        if self.files.is_none() || !(job.cold || own_device) {
+            return Ok(self);
+        }
+        // Deferred compactions would read the files back into memory.
+        meter::settle(self.files, &settle(self.opened.engine()))?;
+        let again = || (self.open_under)(self.policy);
+        // On a device of its own, only reads of the store's files are counted.
+        let evict = if own_device { cold::evict_files } else { cold::evict };
+        let engine = cold::reopened(self.opened.into_engine(), &again, &job.directory, evict)?;
+        self.opened = Opened::new(engine, self.live, self.policy);
+        Ok(self)
     }
 
     /// Opens the store again if the next cells have another fsync policy: some engines fix their policy when

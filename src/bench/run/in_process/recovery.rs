@@ -84,6 +84,7 @@ fn kill_under_load(job: &Job) -> Result<(), String> {
     let killed = child.kill().and_then(|()| child.wait()).map_err(fail);
     match line?.trim() {
         READY => killed.map(drop),
+        "" => Err(format!("load before the kill: its process ended early: {}", killed?)),
         fault => Err(format!("load before the kill: {fault}")),
     }
 }

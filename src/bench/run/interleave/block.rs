@@ -67,8 +67,13 @@ impl Left {
 #[expect(clippy::cast_precision_loss, reason = "seconds")]
 fn record(store: usize, report: &SliceReport, discarded_seconds: f64) -> SliceRecord {
     let discarded = nanoseconds(discarded_seconds);
-    let discarded = if report.nanoseconds < 2 * discarded { report.nanoseconds } else { discarded };
     let bins = usize::try_from(discarded.div_ceil(BIN)).unwrap_or(usize::MAX);
+    // Time counts from the end of an operation: one that began before would otherwise count as a whole.
+    let ended = report.bins.iter().take(bins).rposition(|done| *done > 0).map_or(0, |last| last + 1);
+    let (bins, discarded) = match report.nanoseconds < 2 * discarded {
+        true => (usize::MAX, report.nanoseconds),
+        false => (ended, discarded.min(BIN * ended as u64)),
+    };
     let discarded_operations = report.bins.iter().take(bins).sum();
     SliceRecord {
         store,
@@ -155,6 +160,19 @@ pub mod tests {
             assert!((operations as f64 / seconds / 1e3 - rate).abs() < 1e-9, "{operations} in {seconds}");
         }
         assert_eq!(records.len(), 10);
+    }
+
+    #[test]
+    fn an_operation_across_the_end_of_the_discarded_time_does_not_count() {
+        // Operations of 7 ms: the second one ends after the 10 ms that are discarded.
+        let bins: Vec<u64> = (1..=98).map(|millisecond| u64::from(millisecond % 7 == 0)).collect();
+        let report = SliceReport { nanoseconds: 98 * BIN, bins, longest: 7 * BIN, has_failed: false };
+        let counted = record(0, &report, 0.01);
+        assert_eq!((counted.operations, counted.discarded_operations), (13, 1));
+        assert!((counted.seconds - 0.091).abs() < 1e-9, "{counted:?}");
+        let short = record(0, &report, 0.06);
+        assert_eq!((short.operations, short.discarded_operations), (0, 14));
+        assert!(short.seconds.abs() < 1e-9, "{short:?}");
     }
 
     #[test]

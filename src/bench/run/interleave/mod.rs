@@ -15,7 +15,7 @@ use super::{
     attempts::{job, undisturbed},
     error::Error,
     interference, interrupt,
-    job::{self, Job, Report},
+    job::{Job, Report},
     process_usage,
     result_writer::{record, save, stopped},
 };
@@ -47,7 +47,7 @@ const LEAST_WRITTEN: f64 = 3.0;
 /// Memory that must stay free, in bytes; at most three quarters of the available memory.
 const FREE_MEMORY: f64 = 2_147_483_648.0;
 
-/// Returns the comparisons of a run: one for each table.
+/// Returns the comparisons of a run: one for each table with at least two stores.
 pub(super) fn comparisons(cells: &[Cell], interleave: Interleave) -> Vec<Comparison> {
     let cells: Vec<&Cell> = cells.iter().filter(|cell| !cell.reference).collect();
     let comparison = |table: &str| {
@@ -63,7 +63,8 @@ pub(super) fn comparisons(cells: &[Cell], interleave: Interleave) -> Vec<Compari
             end: None,
         }
     };
-    distinct(cells.iter().map(|cell| cell.table.as_str())).into_iter().map(comparison).collect()
+    let all = distinct(cells.iter().map(|cell| cell.table.as_str())).into_iter().map(comparison);
+    all.filter(|comparison| comparison.cells.len() > 1).collect()
 }
 
 /// Returns an error message if the stores of a table need more memory than is available: all of them are loaded at
@@ -110,8 +111,6 @@ pub(super) fn measure(options: &Options, interleave: Interleave, run: &mut Run) 
         controller.compare(run, comparison)?;
     }
     run.repetitions = blocks(run);
-    // Each instance has removed its own directory in it.
-    let _ = fs::remove_dir(job::directory(&options.directory));
     Ok(())
 }
 
@@ -121,9 +120,10 @@ fn blocks(run: &Run) -> u32 {
     blocks.and_then(|blocks| u32::try_from(blocks).ok()).unwrap_or(0)
 }
 
-/// Measures the harness overhead once, without turns.
+/// Measures cells that are not compared once, without turns: the harness overhead, and a store alone in its table.
 fn measure_references(options: &Options, run: &mut Run) -> Result<(), Error> {
-    let references: Vec<Cell> = run.cells.iter().filter(|cell| cell.reference).cloned().collect();
+    let is_compared = |cell: &&Cell| run.comparisons.iter().any(|one| one.cells.contains(&cell.id));
+    let references: Vec<Cell> = run.cells.iter().filter(|cell| !is_compared(cell)).cloned().collect();
     for cell in references.iter().filter(|cell| !run.has(&cell.id, 0)).collect::<Vec<_>>() {
         let job = job(options, std::slice::from_ref(cell), 0);
         let (reports, disturbance) = undisturbed(options, &job, &indicatif::ProgressBar::hidden(), &mut 1);
@@ -208,6 +208,14 @@ impl Controller<'_> {
         });
         if let Some(slicing) = &slicing {
             eprintln!("kvbench: {}: {}", comparison.id, slicing_text(slicing));
+        }
+        if let Some(seconds) = slicing.as_ref().map(Slicing::block_seconds).filter(|all| *all > self.budget) {
+            return Err(Error::Conduct(format!(
+                "--budget: a block of {} would take {:.0} minutes, because all stores do as many operations as the \
+                 fastest; leave out the slowest of --stores, or raise --budget",
+                comparison.id,
+                seconds / 60.0
+            )));
         }
         // Stores that all fail in the pilot fail in the first block too, which reports why.
         comparison.slicing = slicing.or_else(|| Some(no_slicing(began.elapsed().as_secs_f64())));

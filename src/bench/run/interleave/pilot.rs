@@ -71,11 +71,13 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
             length = (2 * length).min(max_doubled);
         } else {
             let fastest = pilots.iter().map(|pilot| pilot.alone).fold(0.0, f64::max);
+            // The discarded time is at most a tenth of what the fastest store runs.
+            let seconds = needs.seconds.max((MULTIPLE * BIN * discarded as u64) as f64 / 1e9);
             return Some(Slicing {
                 slice_seconds: length as f64 / 1e9,
                 discarded_seconds: (BIN * discarded as u64) as f64 / 1e9,
                 work: match needs.writes {
-                    true => Work::Operations(rounded(fastest * needs.seconds)),
+                    true => Work::Operations(rounded(fastest * seconds)),
                     false => Work::Seconds(needs.seconds),
                 },
                 pilot: pilots.iter().map(|pilot| pilot.rate(discarded)).collect(),

@@ -83,8 +83,9 @@ fn end_early(comparison: &mut Comparison, stores: &[usize]) -> End {
 /// difference that is found with them.
 pub fn plan_text(comparison: &Comparison, stores: &[usize]) -> Option<String> {
     let noise = noise(comparison, stores)?;
-    let last = *comparison.looks.as_ref()?.after_blocks().last()?;
-    let level = LEVEL / sample_size::pairs(stores.len());
+    let looks = comparison.looks.as_ref()?;
+    let last = *looks.after_blocks().last()?;
+    let level = LEVEL / sample_size::pairs(stores.len()) / looks.factor();
     let detectable = sample_size::detectable(noise.deviation, last, level).exp_m1();
     let blocks: f64 = comparison.blocks.iter().map(|block| block.seconds).sum();
     let minutes = blocks / f64::from(FIRST_LOOK) * f64::from(last) / 60.0;
