@@ -88,7 +88,11 @@ fn writers_do_equal_work_in_every_block() {
     let dir = tempfile::tempdir().unwrap();
     let mut flags = READS.to_vec();
     flags[4] = "no";
-    let run = result_of(dir.path(), &[&flags, &["--mix", "get=1,update=1", "--budget", "1"][..]].concat());
+    let mixed = [&flags, &["--mix", "get=1,update=1"][..]].concat();
+    // The faster store alone needs three seconds in a block.
+    let refused = bench(dir.path(), &[&mixed[..], &["--budget", "1"]].concat());
+    assert!(stderr(&refused).contains("--budget: a block of "), "{}", stderr(&refused));
+    let run = result_of(dir.path(), &[&mixed[..], &["--budget", "20", "--force"]].concat());
     check(&run);
     let Work::Operations(wanted) = run.comparisons[0].slicing.as_ref().unwrap().work else {
         panic!("{:?}", run.comparisons[0].slicing);
