@@ -8,7 +8,7 @@
 //! - `test_directory` and [`disk`]: the directory of the data, and a file system that can lose unsynced data, be
 //!   full, or fail.
 //! - `server` and `load_client`: the process, and the clients that write to it.
-//! - `history`: the states of the store that the replies allow, within the [`promise`].
+//! - `history`: the states of the store that the replies allow, within the [`allowed_loss`].
 //!
 //! The module starts server processes and speaks RESP to them; it knows nothing of their inside, so that it can
 //! test any program. [`results`] is in every build, all other modules need the feature `torture`.

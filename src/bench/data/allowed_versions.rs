@@ -78,7 +78,7 @@ impl State {
     }
 }
 
-/// The versions of the keys below [`TRACKED`]. Memory is allocated only for chunks with updated keys. A read of
+/// The versions of the keys below `TRACKED`. Memory is allocated only for chunks with updated keys. A read of
 /// another key is checked against its key and its own bytes only.
 #[derive(Debug, Default)]
 pub struct ValueVersions(AtomicTable);
@@ -93,7 +93,7 @@ impl ValueVersions {
         self.0.find(index).map_or_else(State::default, |state| State::unpack(state.load(SeqCst)))
     }
 
-    /// Begins an update of key `index` and returns its version. From [`TRACKED`] on, the version is `random`.
+    /// Begins an update of key `index` and returns its version. From `TRACKED` on, the version is `random`.
     #[inline]
     pub fn begin(&self, index: u64, random: impl FnOnce() -> u64) -> u32 {
         match self.0.find_or_allocate(index) {

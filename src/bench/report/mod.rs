@@ -2,7 +2,7 @@
 //!
 //! `ranking` ranks the stores of each workload and says who is left out. `model` arranges the cells of the runs
 //! (`row`) as tables, `comparison_group` finds the cells that can be compared, `matrix` compares stores in each of the
-//! `scenarios`, and `custom_mix` provides the data with which the page compares them for a reader's own mix.
+//! `scenarios`, and `reader_mix` provides the data with which the page compares them for a reader's own mix.
 //! `store_properties` holds the loss bounds, memory and recovery time of each store. `markdown`, `html` and `csv` only
 //! format these results.
 
