@@ -42,7 +42,7 @@ const COMMANDS: &[&[&str]] = &[
     &["session"],
     &["server_state"],
     &["state"],
-    &["error", "extended", "flags", "glob", "process"],
+    &["error", "long_double", "flags", "glob", "process_usage"],
 ];
 
 /// The parts of `engine`, top first. `engine` itself has the traits, and hands on what the parts have.
@@ -53,12 +53,12 @@ const ENGINE: &[&[&str]] = &[
     &["memory_table"],
     &["aof"],
     &["check"],
-    &["access", "files", "mmap_read_ahead"],
+    &["cluster_access", "files", "mmap_read_ahead"],
     &["batch"],
     &["error"],
     &["info"],
     &["options"],
-    &["host", "key_value_headers"],
+    &["machine_memory", "key_value_headers"],
 ];
 
 /// Engines that are made of another one.
