@@ -20,7 +20,7 @@
 //!     bench::{
 //!         data::{Data, key_ledger::KeyLedger},
 //!         result::{Operation, Workload},
-//!         run::{in_process::driver::InProcessBench, process::ProcessUsage},
+//!         run::{in_process::driver::InProcessBench, process_usage::ProcessUsage},
 //!     },
 //!     engine::{Fsync, Kind, Location, OpenOptions},
 //! };
