@@ -77,7 +77,7 @@ impl Figure {
 type Of = fn(&Measurement) -> Option<f64>;
 
 /// Metrics of a result that are not in [`metric::METRICS`].
-const MORE: [(&str, Unit, Of); 15] = [
+const OTHER_METRICS: [(&str, Unit, Of); 15] = [
     ("operations", Unit::Count, |m| Some(real(m.operations))),
     ("by kind", Unit::Count, |m| Some(real(m.by_operation.values().map(|kind| kind.count).sum()))),
     ("timeline", Unit::Count, |m| Some(real(m.timeline.iter().sum()))),
@@ -125,7 +125,7 @@ const MODIFIES: [(&str, Unit, Of); 7] = of_kind!("read-modify-write", ReadModify
 pub fn columns() -> impl Iterator<Item = (&'static str, Unit, Of)> {
     let measures = metric::METRICS.iter().map(|measure| (measure.name, measure.unit, measure.of));
     let kinds = [GETS, UPDATES, INSERTS, DELETES, SCANS, MODIFIES].into_iter().flatten();
-    measures.chain(MORE).chain(kinds)
+    measures.chain(OTHER_METRICS).chain(kinds)
 }
 
 /// Converts a number to `f64`.

@@ -52,7 +52,7 @@ impl Comparison {
                 finding.level.map_or("all".to_owned(), |level| level.to_string()),
                 finding.aspect.title().to_owned(),
                 ratio(&finding.change),
-                self.words(finding.aspect, self.of_store(finding)),
+                self.verdict_text(finding.aspect, self.of_store(finding)),
             ]
         };
         let stores = self.judgement.stores.iter();
@@ -88,7 +88,7 @@ impl Comparison {
             finding.aspect.title().to_owned(),
             format!("{} -> {}", show(first), show(second)),
             format!("{:.3}", second / first),
-            self.words(finding.aspect, self.of_cell(finding)),
+            self.verdict_text(finding.aspect, self.of_cell(finding)),
         ]
     }
 
@@ -133,7 +133,7 @@ impl Comparison {
     }
 
     /// Returns the verdict on a change of a metric as text.
-    fn words(&self, aspect: ComparedMetric, verdict: Verdict) -> String {
+    fn verdict_text(&self, aspect: ComparedMetric, verdict: Verdict) -> String {
         let (worse, better) = directions(aspect);
         match verdict {
             Verdict::TooFew | Verdict::CannotTell => "cannot tell".to_owned(),

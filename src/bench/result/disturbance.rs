@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What others took of all processors in the course of a job.
+/// CPU time that other programs and machines took during a job, as parts of all CPU time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disturbance {
-    /// Part that other programs of this machine took.
+    /// Part of other programs on this machine.
     pub foreign: f64,
-    /// Part that other machines took from this one, a virtual one.
+    /// Part of other virtual machines on the same host.
     pub stolen: f64,
 }
 

@@ -14,10 +14,10 @@ pub struct Measurement {
     pub seconds: f64,
     /// Operations in each second; 0 of a step that is done once.
     pub throughput: f64,
-    /// Keys that were there before its first operation (with a time to live, those that were loaded or inserted); counted in the engine where `keys_after` says so.
+    /// Keys that existed before its first operation (with a time to live, those that were loaded or inserted); counted in the engine where `keys_after` says so.
     #[serde(default)]
     pub keys_before: Option<u64>,
-    /// Keys that were there after its last operation. They are what the driver has written and removed, and
+    /// Keys that existed after its last operation. They are what the driver has written and removed, and
     /// the engine has been asked for its own count wherever it knows that, or the operations could have
     /// changed it. With a time to live they are the engine's own count, with expired keys that are not removed yet.
     #[serde(default)]

@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_group_is_made_where_memory_is_limited() {
-        // For a later job, this process is in the group below.
+        // A later job finds this process in the group that an earlier one made.
         for own in ["0::/user.slice/run-1.scope\n", "0::/user.slice/run-1.scope/kvbench-driver\n"] {
             assert_eq!(
                 places(own, UNIFIED),

@@ -75,7 +75,7 @@ pub(super) fn loaded(
     }
     let engine = open(&OpenOptions { fsync: Fsync::No, ..options.clone() })?;
     let opened = Opened::new(engine, live, Fsync::No);
-    let seconds = load(&opened, data, live, workload)?;
+    let seconds = Some(load(&opened, data, live, workload)?);
     let engine = opened.into_engine();
     if engine.is_memory_only() {
         return Ok((engine, seconds));
@@ -87,17 +87,8 @@ pub(super) fn loaded(
     Ok((open(options)?, seconds))
 }
 
-/// Loads the keys of the first cell with one sync at the end. Returns the seconds, or `None` if there are no
-/// keys.
-pub(super) fn load(
-    opened: &Opened,
-    data: &Data,
-    live: &KeyLedger,
-    workload: &Workload,
-) -> Result<Option<f64>, String> {
-    if workload.keys == 0 {
-        return Ok(None);
-    }
+/// Loads the keys of the first cell with one sync at the end. Returns the seconds.
+fn load(opened: &Opened, data: &Data, live: &KeyLedger, workload: &Workload) -> Result<f64, String> {
     let (load, begin) = (workload.load(), Instant::now());
     let mut bench = opened.bench(data, live);
     bench.is_load = true;
@@ -106,5 +97,5 @@ pub(super) fn load(
         return Err(format!("load: {fault}"));
     }
     opened.engine().sync().map_err(|error| format!("load: {error}"))?;
-    Ok(Some(begin.elapsed().as_secs_f64()))
+    Ok(begin.elapsed().as_secs_f64())
 }
