@@ -1,11 +1,11 @@
 //! The cluster under test.
 
-use crate::support::{Client, PATIENCE, Server};
+use crate::support::{Client, KVBENCH, PATIENCE, Server};
 use kvbench::engine::{DISTRIBUTED, Kind};
 use redis_protocol::resp2::types::{OwnedFrame, Resp2Frame};
 use std::{
     env,
-    io::{Read, Write},
+    io::{Read, Seek, Write},
     net::{SocketAddr, TcpStream},
     process::Command,
     sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
@@ -70,6 +70,18 @@ pub fn serve(prefix: &str) -> Server {
     let directory = tempfile::tempdir().unwrap();
     let arguments = CLUSTER.arguments(prefix);
     Server::start(directory.path(), &arguments.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// Returns the error of a server with these arguments that does not start, or nothing if it serves.
+pub fn refusal(arguments: &[String]) -> Option<String> {
+    let mut errors = tempfile::tempfile().unwrap();
+    let mut command = Command::new(KVBENCH);
+    command.args(arguments).stderr(errors.try_clone().unwrap());
+    Server::try_start_command(&mut command).err()?;
+    let mut words = String::new();
+    errors.rewind().unwrap();
+    errors.read_to_string(&mut words).unwrap();
+    Some(words)
 }
 
 /// A prefix that no other test has.

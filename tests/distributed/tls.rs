@@ -1,15 +1,14 @@
 //! Tests of TLS and passwords between kvbench and the nodes of a cluster.
 
 use crate::{
-    cluster::{CLUSTER, alone, prefix, shared},
+    cluster::{CLUSTER, alone, prefix, refusal, shared},
     servers::{bulk, text},
-    support::{KVBENCH, PATIENCE, Server, request},
+    support::{PATIENCE, Server, request},
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{
     fs,
-    net::TcpListener,
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Child, Command, Stdio},
@@ -60,17 +59,6 @@ impl Certificates {
 }
 
 const ALL: [(&str, &str); 3] = [("tls-ca", "ca.pem"), ("tls-cert", "cert.pem"), ("tls-key", "key.pem")];
-
-/// Returns the error of a server that does not start.
-fn refusal(arguments: &[String]) -> String {
-    // A server that starts in spite of it ends because the port is taken.
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port().to_string();
-    let output = Command::new(KVBENCH).args(arguments).args(["--port", &port]).output().unwrap();
-    let words = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && !words.contains("in use"), "it has started: {words}");
-    words
-}
 
 /// Starts a server, and writes and reads keys through it.
 fn serve_and_use(arguments: &[String]) {
@@ -217,7 +205,7 @@ mod redis {
             // The nodes do not accept connections without TLS.
             (with(&[("password-file", "password")], &[]), "127.0.0.1:"),
         ] {
-            let refusal = refusal(&arguments);
+            let refusal = refusal(&arguments).expect("it does not start");
             assert!(refusal.contains(words), "{arguments:?}: {refusal}");
         }
     }
@@ -265,7 +253,7 @@ mod tikv {
         proxy.run(|| {
             serve_and_use(&with(&ALL));
             for names in [&[("tls-ca", "other.pem"), ALL[1], ALL[2]][..], &[]] {
-                let refusal = refusal(&with(names));
+                let refusal = refusal(&with(names)).expect("it does not start");
                 assert!(refusal.contains("no cluster answers at --pd"), "{names:?}: {refusal}");
             }
         });
