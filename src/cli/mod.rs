@@ -22,7 +22,7 @@ mod units;
 mod value_parsers;
 
 #[cfg(feature = "bench")]
-use crate::bench::report::export::Format;
+use crate::bench::report::tracking_services::Format;
 use crate::engine::Kind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 #[cfg(feature = "top")]

@@ -7,9 +7,9 @@ mod aof;
 mod batch;
 mod check;
 mod cluster_access;
+mod description;
 mod error;
 pub mod files;
-mod info;
 pub mod key_value_headers;
 pub mod machine_memory;
 mod memory_table;
@@ -28,11 +28,11 @@ pub use aof::{Repaired, repair_log};
 pub use batch::{Batch, WriteOp};
 pub use check::{Check, CheckReport};
 pub(crate) use cluster_access::{LONGEST_PASSWORD, NoPassword, read_password};
-pub use error::{Error, Result};
-pub use info::{
+pub use description::{
     Capabilities, Caveat, Family, FsyncSupport, Info, Loss, LossBound, LossClass, OpenFiles, Status, Tool,
     Writers,
 };
+pub use error::{Error, Result};
 pub use options::{ClusterAccess, Compression, Durability, Fsync, Location, OpenOptions, ReadAhead};
 pub use registry::{
     DISTRIBUTED, FAULTY, KINDS, absent, all_kinds, feature, kinds, prepare, register, same_design_hint,

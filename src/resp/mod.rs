@@ -7,7 +7,7 @@
 #[cfg(feature = "client")]
 mod client;
 mod decoder;
-mod foreign;
+mod foreign_protocol;
 mod inline;
 mod input;
 mod integer;
@@ -16,7 +16,7 @@ mod reply;
 #[cfg(feature = "client")]
 pub use client::{Client, encode_request};
 pub use decoder::{Decoder, Limits, ProtocolError};
-pub use foreign::Foreign;
+pub use foreign_protocol::Foreign;
 pub use input::Input;
 pub use integer::parse_integer;
 pub use reply::{Protocol, Reply, reply_len};

@@ -35,8 +35,9 @@ use crate::{
     config::Config,
     engine::Fsync,
     store::{
-        CommitQueue, Store, spawn_commit_threads,
-        unstopped_time::{self, EverySecond},
+        CommitQueue, Store,
+        running_time::{self, EverySecond},
+        spawn_commit_threads,
     },
 };
 use commit_request::CommitRequest;
@@ -248,7 +249,7 @@ impl BackgroundThreads {
         let shared = shared.clone();
         let sync = move || {
             if store.fsync() == Fsync::EverySec {
-                unstopped_time::watch();
+                running_time::watch();
             }
             let mut schedule = EverySecond::start();
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(schedule.remaining()) {
@@ -259,7 +260,7 @@ impl BackgroundThreads {
                 let begin = Instant::now();
                 // The fsync policy can change at any time.
                 if store.fsync() == Fsync::EverySec {
-                    unstopped_time::watch();
+                    running_time::watch();
                     if store.sync_if_written() {
                         shared.context.note_sync(begin.elapsed());
                     }

@@ -7,11 +7,11 @@ mod commit_queue;
 mod commit_thread;
 mod corrupt_reads;
 mod database_keys;
-mod durability;
 mod expiration_clock;
 mod expiry;
 mod flush_swap;
 mod fsync_policy;
+mod group_txn;
 mod key_counting;
 mod key_stats;
 mod keyspace;
@@ -20,14 +20,14 @@ mod loom_tests;
 #[cfg(test)]
 mod multi_writer_engine_tests;
 mod raw_scan;
+pub mod running_time;
 mod scan_cursors;
 mod sync_primitives;
 mod sync_state;
+mod syncing;
 #[cfg(test)]
 mod tests;
-mod txn;
 mod txn_keyspace;
-pub mod unstopped_time;
 mod watch;
 mod write_set;
 
@@ -57,10 +57,10 @@ pub use commit_thread::spawn_commit_threads;
 pub use database_keys::Database;
 pub use expiration_clock::ExpirationClock;
 pub use expiry::Expiry;
+pub use group_txn::Txn;
 pub use key_stats::{KeyCounts, KeyStats};
 pub use keyspace::{Keyspace, StoreKeyspace, VisitEntry, VisitLookup};
 pub use sync_state::SyncState;
-pub use txn::Txn;
 pub use watch::Watch;
 
 use crate::engine;

@@ -3,8 +3,8 @@
 //! that are acknowledged while a slow disk syncs for 20 seconds could be lost.
 
 use super::{
+    running_time,
     sync_primitives::{AtomicU64, Condvar, Mutex, Ordering},
-    unstopped_time,
 };
 use std::{
     sync::PoisonError,
@@ -131,7 +131,7 @@ fn nanoseconds(time: Duration) -> u64 {
 
 /// Returns the running time of this process in nanoseconds.
 fn running() -> u64 {
-    nanoseconds(unstopped_time::now())
+    nanoseconds(running_time::now())
 }
 
 fn age(time: u64) -> Duration {

@@ -23,14 +23,14 @@
 
 pub mod child_program;
 pub mod concurrency;
-pub mod contract;
 pub mod durability;
 pub mod engine_case;
 pub mod limits;
 pub mod locks_and_paths;
 pub mod model;
+pub mod reads_and_writes;
 pub mod scans;
-pub mod skipping;
+pub mod skip_test;
 pub mod writers;
 
 use crate::engine::Kind;
@@ -68,7 +68,7 @@ macro_rules! __engine_tests {
     ($then:ident $arguments:tt) => {
         $crate::$then! {
             $arguments
-            contract: a_key_is_absent_then_put_then_overwritten_then_deleted, an_empty_value_is_not_an_absent_one, keys_and_values_are_bytes, a_batch_is_applied_in_order, clear_is_one_write_of_a_batch, an_empty_batch_changes_nothing, a_read_answers_every_key_in_order, a_read_stops_when_told, values_of_all_sizes_are_kept, a_batch_of_10_000_writes_is_one_commit, everything_is_there_after_a_close_and_reopen, under_always_everything_is_there_after_a_drop_without_close;
+            reads_and_writes: a_key_is_absent_then_put_then_overwritten_then_deleted, an_empty_value_is_not_an_absent_one, keys_and_values_are_bytes, a_batch_is_applied_in_order, clear_is_one_write_of_a_batch, an_empty_batch_changes_nothing, a_read_answers_every_key_in_order, a_read_stops_when_told, values_of_all_sizes_are_kept, a_batch_of_10_000_writes_is_one_commit, everything_is_there_after_a_close_and_reopen, under_always_everything_is_there_after_a_drop_without_close;
             model: random_work_leaves_what_a_map_holds;
             scans: a_scan_visits_the_pairs_between_its_bounds, a_scan_visits_the_keys_of_a_prefix, a_scan_stops_when_told, a_scan_of_many_keys_is_ordered_where_the_engine_is;
             concurrency: no_reader_sees_half_a_batch, no_reader_sees_half_a_large_batch, a_write_is_visible_when_it_returns, syncs_run_beside_writes;

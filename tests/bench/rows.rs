@@ -1,7 +1,7 @@
 //! What the rows of suites hold.
 
 use crate::command::{bench, measurement, read, result_of, stderr};
-use kvbench::bench::result::{Cell, CellKind, Outcome, Run, validity};
+use kvbench::bench::result::{Cell, CellKind, Outcome, Run, harness_share};
 
 #[test]
 fn redbs_rows_count_what_they_say() {
@@ -134,7 +134,7 @@ fn each_kind_of_work_has_a_floor_and_what_is_near_it_is_marked() {
     let names: Vec<_> = floors.iter().map(|cell| cell.workload.name.as_str()).collect();
     assert_eq!(names, ["load", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f"]);
     for cell in run.cells.iter().filter(|cell| !cell.reference) {
-        let floor = validity::of(&run, cell).unwrap();
+        let floor = harness_share::of(&run, cell).unwrap();
         let measured = run.measurements(&cell.id).next().unwrap();
         assert_eq!(measured.near_floor, Some(measured.throughput * 2.0 > floor), "{}", cell.id);
     }

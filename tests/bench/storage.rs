@@ -4,7 +4,7 @@
 use crate::command::{bench, measurement, read, result_of, stderr};
 use kvbench::{
     bench::result::{CellKind, Measurement, Outcome, Run},
-    testing::skipping::skip,
+    testing::skip_test::skip,
 };
 use std::path::Path;
 

@@ -18,7 +18,7 @@ use crate::{
         result::{Calibration, Measurement, Outcome, Target},
         run::{
             self,
-            job::{self, Job},
+            job_messages::{self, Job},
             memory_limit::MemoryGroup,
             stored_calibration, verification,
         },
@@ -179,7 +179,7 @@ pub fn verdict(figures: &[Figure]) -> Result<(), Error> {
 
 /// Measures an experiment in the same way as any other job.
 fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error> {
-    let directory = job::directory(&options.directory);
+    let directory = job_messages::directory(&options.directory);
     let store = directory.join("store");
     let truth = Truth { record: directory.with_extension("record"), ..experiment.truth.clone() };
     let place = Truth::place(&store);
@@ -192,7 +192,9 @@ fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error
         directory,
         map_size: 0,
         server_arguments: target.map(server_arguments).unwrap_or_default(),
-        load_arguments: target.map(|target| server_arguments(&job::unsynced(target))).unwrap_or_default(),
+        load_arguments: target
+            .map(|target| server_arguments(&job_messages::unsynced(target)))
+            .unwrap_or_default(),
         flush_target: false,
         target_pid: None,
         cold: false,

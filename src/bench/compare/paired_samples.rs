@@ -2,7 +2,7 @@
 
 use crate::bench::result::{
     Cell, Figure, Measurement, Outcome, Run,
-    loss_class::Level,
+    comparison_level::Level,
     metric::{Better, Unit},
     spread::Spread,
 };

@@ -23,7 +23,7 @@ use super::{
     paired_samples::{ASPECTS, ComparedMetric, Series},
 };
 use crate::bench::result::{
-    loss_class::Level,
+    comparison_level::Level,
     spread::ENOUGH,
     statistics::{holm, margin::Margin},
 };

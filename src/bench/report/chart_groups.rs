@@ -3,7 +3,7 @@
 use super::{
     charts::{self, Styles},
     comparison_group::ComparisonGroup,
-    row::Entry,
+    measured_cell::Entry,
 };
 use crate::bench::result::metric::{self, DISK, Metric, SPACE_AMPLIFICATION, THROUGHPUT};
 

@@ -1,10 +1,10 @@
 //! Comparison groups: cells that may be ranked because workload, level and machine are equal, and for writes the
 //! loss bound.
 
-use super::row::Entry;
+use super::measured_cell::Entry;
 use crate::bench::result::{
     Access, Target, Workload,
-    loss_class::{self, Level},
+    comparison_level::{self, Level},
     metric::{Metric, THROUGHPUT},
     number_format,
     statistics::{looks::Looks, margin::Margin, pairwise::Pairwise},
@@ -88,7 +88,7 @@ where
 
 fn comparable(a: &Entry<'_>, b: &Entry<'_>) -> bool {
     is_same_work(a, b)
-        && loss_class::may_be_ranked(&a.cell.target, &b.cell.target, a.may_lose() || b.may_lose())
+        && comparison_level::may_be_ranked(&a.cell.target, &b.cell.target, a.may_lose() || b.may_lose())
 }
 
 /// Returns `true` if both cells have the same workload, on the same machine and with the same size of cache.

@@ -1,10 +1,10 @@
 //! CSV report for spreadsheets and scripts, with one line per cell. The name of a column ends with its unit.
 
 use super::{
-    model::{Report, Table},
-    row::{Entry, State},
+    measured_cell::{Entry, State},
+    report_tables::{Report, Table},
 };
-use crate::bench::result::{loss_class::Level, metric, number_format};
+use crate::bench::result::{comparison_level::Level, metric, number_format};
 
 const HEAD: [&str; 25] = [
     "run",

@@ -3,15 +3,15 @@
 
 use super::{
     comparison_group::{ComparisonGroup, contests},
-    model::Report,
-    row::Entry,
+    measured_cell::Entry,
+    report_tables::Report,
     scenarios::{reads, tells_speed, writes},
     store_properties::StoreProperties,
 };
 use crate::{
     bench::result::{
         Access, Commits, Loses, Measurement, Order, Size, Target,
-        loss_class::{self, Level},
+        comparison_level::{self, Level},
         metric::{P99, THROUGHPUT},
         number_format,
     },
@@ -88,7 +88,7 @@ struct Cell {
 /// Returns the loss bounds after a kill and after a power cut as indices into [`LossClass::ALL`], which
 /// begins with the smallest loss.
 fn losses(target: &Target) -> (usize, usize) {
-    indices(loss_class::loses(target))
+    indices(comparison_level::loses(target))
 }
 
 /// Returns loss bounds as indices; those of the largest loss if they are not known.
@@ -109,7 +109,8 @@ fn question(report: &Report<'_>, works: &[Work]) -> Option<Question> {
     let work = common.clone().find(is_mixed).or_else(|| common.next())?;
     let targets = || report.entries().filter(|entry| !entry.cell.reference).map(|entry| &entry.cell.target);
     let asked = targets().find_map(|target| target.may_lose);
-    let policies = || targets().filter_map(|target| Level::of(target).durability).map(loss_class::of_policy);
+    let policies =
+        || targets().filter_map(|target| Level::of(target).durability).map(comparison_level::of_policy);
     let files = policies().filter(|loses| loses.power_cut != LossClass::Everything);
     let weakest = files.max_by_key(|loses| loses.power_cut).or_else(|| policies().next());
     let (kill, power_cut) = indices(asked.or(weakest));

@@ -4,17 +4,18 @@
 use super::{
     environment,
     matrix::{Matrix, MatrixCell},
-    model::{Head, Report, Table},
+    measured_cell::{Entry, State},
     ranking::{ShownStore, verdicts},
-    row::{Entry, State},
+    report_tables::{Head, Report, Table},
     store_properties::promises,
     terms::TERMS,
 };
 use crate::bench::result::{
+    harness_share,
     metric::{self, Metric, P50, P99, THROUGHPUT},
     number_format,
     statistics::margin::Margin,
-    text_table, validity,
+    text_table,
 };
 
 /// Renders the report as Markdown.
@@ -77,7 +78,7 @@ fn ranked(report: &Report<'_>) -> String {
         let rows = ranking.shown();
         text.push_str(&text_table::markdown(&ranking_lines(ranking.measure, &rows), 5));
         if rows.iter().any(|row| row.is_near_floor) {
-            text.push_str(&format!("\n{NEAR_FLOOR}: {}\n", escape(validity::NEAR_FLOOR)));
+            text.push_str(&format!("\n{NEAR_FLOOR}: {}\n", escape(harness_share::NEAR_FLOOR)));
         }
         // A verdict may begin with the name of a store, which stays as it is.
         let verdict = verdicts(std::slice::from_ref(&ranking)).concat();

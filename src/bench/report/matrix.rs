@@ -8,14 +8,14 @@
 
 use super::{
     comparison_group::{ComparisonGroup, contests},
-    model::Report,
-    row::{Entry, State},
+    measured_cell::{Entry, State},
+    report_tables::Report,
     scenarios::{SCENARIOS, Scenario},
 };
 use crate::{
     bench::result::{
         Access, Loses,
-        loss_class::{self, Level},
+        comparison_level::{self, Level},
         metric::{Better, Metric, P99, Unit},
         number_format,
         spread::ENOUGH,
@@ -193,7 +193,7 @@ impl<'r, 'a> Draft<'r, 'a> {
         let first = contests.first().and_then(|one| one.entries.first());
         // The level of cells with `--may-lose` says the loss.
         let own = first.filter(|entry| entry.may_lose() && entry.cell.target.may_lose.is_none());
-        let losses = own.and_then(|entry| loss_class::loses_words(&entry.cell.target));
+        let losses = own.and_then(|entry| comparison_level::loses_words(&entry.cell.target));
         let losses = losses.map_or(String::new(), |words| format!("; {words}"));
         let mut draft = Self {
             scenario,
@@ -343,7 +343,7 @@ const OTHER_LOSS: &str = "other loss bound";
 fn others(classes: &[(Class, Vec<ComparisonGroup<'_, '_>>)], measure: &Metric) -> BTreeMap<String, String> {
     let entries =
         classes.iter().flat_map(|(_, contests)| contests).flat_map(|one| with_figures(one, measure));
-    let words = |entry: &Entry<'_>| loss_class::loses_words(&entry.cell.target).unwrap_or_default();
+    let words = |entry: &Entry<'_>| comparison_level::loses_words(&entry.cell.target).unwrap_or_default();
     entries.map(|entry| (entry.label(), words(entry))).collect()
 }
 
@@ -368,7 +368,7 @@ impl Class {
             group: entry.group,
             level: Level::of(target),
             loses: if entry.may_lose() { target.may_lose.or(target.loses) } else { Some(nothing) },
-            known: target.may_lose.or(loss_class::loses(target)),
+            known: target.may_lose.or(comparison_level::loses(target)),
         }
     }
 

@@ -2,11 +2,10 @@
 
 use crate::{
     bench::result::{
-        Cell, CellKind, Measurement, Operation, Outcome, Run, histogram,
+        Cell, CellKind, Measurement, Operation, Outcome, Run, harness_share, histogram,
         metric::{Better, Metric},
         number_format::ratio_words,
         spread::Spread,
-        validity,
     },
     engine::synthetic,
 };
@@ -223,7 +222,7 @@ impl<'a> Entry<'a> {
                 .push(format!("Other programs used {percent:.0}% of the CPUs or more in each repetition."));
         }
         if self.measurements.values().any(|measurement| measurement.near_floor == Some(true)) {
-            remarks.push(validity::NEAR_FLOOR.into());
+            remarks.push(harness_share::NEAR_FLOOR.into());
         }
         remarks
             .extend(self.measurements.values().flat_map(|measurement| measurement.warnings.iter().cloned()));

@@ -1,10 +1,10 @@
 //! `kvbench report`: renders result files for people (`markdown`, `html`) and for programs (`csv`).
 //!
-//! `ranking` ranks the stores of each workload and says who is left out. `model` arranges the cells of the runs
-//! (`row`) as tables, `comparison_group` finds the cells that can be compared, `matrix` compares stores in each of the
-//! `scenarios`, and `reader_mix` provides the data with which the page compares them for a reader's own mix.
-//! `store_properties` holds the loss bounds, memory and recovery time of each store. `markdown`, `html` and `csv` only
-//! format these results.
+//! `ranking` ranks the stores of each workload and says who is left out. `report_tables` arranges the cells of the
+//! runs (`measured_cell`) as tables, `comparison_group` finds the cells that can be compared, `matrix` compares stores
+//! in each of the `scenarios`, and `interactive_ranking` provides the data with which the page compares them for a
+//! reader's own mix. `store_properties` holds the loss bounds, memory and recovery time of each store. `markdown`,
+//! `html` and `csv` only format these results.
 
 mod chart_groups;
 mod charts;
@@ -12,21 +12,21 @@ mod comparison_group;
 mod csv;
 mod environment;
 mod expired;
-pub mod export;
 mod html;
+mod interactive_ranking;
 mod markdown;
 mod matrix;
-mod model;
+mod measured_cell;
 mod ranking;
-mod reader_mix;
-mod row;
+mod report_tables;
 mod scenarios;
 mod store_properties;
 pub mod terminal;
 mod terms;
+pub mod tracking_services;
 
 use crate::bench::result::run_file::{self, ReadError};
-use model::Report;
+use report_tables::Report;
 use std::{
     fs, io,
     path::{Path, PathBuf},

@@ -1,12 +1,12 @@
 //! Benchmark runs arranged as tables.
 
 use super::{
+    measured_cell::{self, Entry},
     ranking::{Ranking, rankings},
-    row::{self, Entry},
 };
 use crate::bench::result::{
     Cell, Run,
-    loss_class::Level,
+    comparison_level::Level,
     metric::{self, Metric},
     run_file::RunFile,
 };
@@ -135,7 +135,7 @@ impl<'a> Table<'a> {
     /// Returns the text that compares the size of the data with the engines' cache and the memory. Metrics
     /// are hard to interpret without it.
     pub fn ratio(&self) -> String {
-        row::ratio(&self.entries)
+        measured_cell::ratio(&self.entries)
     }
 
     /// Returns the main metric of the table's cells, or `None` if the cells have different ones.

@@ -1,10 +1,10 @@
 //! Scenarios: typical uses of a store, each with the cells and the metric by which stores are compared.
 
-use super::row::Entry;
+use super::measured_cell::Entry;
 use crate::{
     bench::result::{
         CellKind, Operation,
-        loss_class::Level,
+        comparison_level::Level,
         metric::{Metric, RECOVERY, REOPEN, SPACE_AMPLIFICATION, THROUGHPUT},
     },
     engine::LossClass,

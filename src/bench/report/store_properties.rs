@@ -1,6 +1,6 @@
 //! Properties of each store: loss bounds, memory and recovery time.
 
-use super::{model::Report, row::Entry};
+use super::{measured_cell::Entry, report_tables::Report};
 use crate::{
     bench::result::{
         metric::{MEMORY, Metric, REOPEN, Unit},

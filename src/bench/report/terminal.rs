@@ -3,18 +3,18 @@
 
 use super::{
     expired,
+    measured_cell::{self, Entry},
     ranking::{Ranking, rankings, verdicts},
-    row::{self, Entry},
 };
 use crate::{
     bench::result::{
         Cell, CellKind, Figure, Loses, Measurement, Run,
         comparison::End,
-        loss_class,
+        comparison_level, harness_share,
         metric::{P99, Unit},
         number_format::{self, distinct},
         spread::Spread,
-        text_table, validity,
+        text_table,
     },
     engine::LossClass,
 };
@@ -49,7 +49,7 @@ fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell]) {
     let rankings = rankings(&entries);
     let best: Vec<_> = rankings.iter().filter_map(|one| Some(one.winner()?.entry.cell.id.as_str())).collect();
     let _ = writeln!(text, "\n{name}: {}", unit(cells));
-    let _ = writeln!(text, "{}\n", row::ratio(&entries));
+    let _ = writeln!(text, "{}\n", measured_cell::ratio(&entries));
     if rankings.iter().any(|ranking| ranking.by_policy) {
         rankings.iter().for_each(|ranking| ranked(text, ranking, rankings.len() > 1));
         let places = rankings.iter().flat_map(|ranking| &ranking.places);
@@ -222,12 +222,12 @@ fn render(
 fn loss_lines(cells: &[&Cell], columns: &[&str]) -> Vec<Vec<String>> {
     let loses = |column: &&str| {
         let mut own = cells.iter().filter(|cell| cell.column == *column);
-        let first = loss_class::loses(&own.next()?.target)?;
-        own.all(|cell| loss_class::loses(&cell.target) == Some(first)).then_some(first)
+        let first = comparison_level::loses(&own.next()?.target)?;
+        own.all(|cell| comparison_level::loses(&cell.target) == Some(first)).then_some(first)
     };
     let Some(losses) = columns.iter().map(loses).collect::<Option<Vec<_>>>() else { return Vec::new() };
     let line = |name: &str, of: fn(&Loses) -> LossClass| {
-        let words = losses.iter().map(|loses| format!("{}  ", loss_class::brief(of(loses))));
+        let words = losses.iter().map(|loses| format!("{}  ", comparison_level::brief(of(loses))));
         std::iter::once(name.to_owned()).chain(words).collect()
     };
     vec![line("a kill loses", |loses| loses.kill), line("a power cut loses", |loses| loses.power_cut)]
@@ -248,7 +248,7 @@ fn floor_mark(run: &Run, cell: &Cell) -> &'static str {
 /// Appends the line that explains the mark `~`, if any of the cells has it.
 fn explain_floor<'c>(text: &mut String, run: &Run, mut cells: impl Iterator<Item = &'c Cell>) {
     if cells.any(|cell| !floor_mark(run, cell).is_empty()) {
-        paragraph(text, "~: ", vec![validity::NEAR_FLOOR]);
+        paragraph(text, "~: ", vec![harness_share::NEAR_FLOOR]);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     markdown_table::Grid,
-    own_metrics::{NONE, OwnMetrics},
+    measured::{NONE, OwnMetrics},
     published::{Published, Table},
 };
 use crate::bench::result::{

@@ -2,10 +2,10 @@
 
 use super::{
     markdown_table::Grid,
-    own_metrics::{NONE, OwnMetrics},
+    measured::{NONE, OwnMetrics},
     published::Published,
 };
-use crate::bench::result::{Cell, loss_class::Level, number_format};
+use crate::bench::result::{Cell, comparison_level::Level, number_format};
 
 pub(super) fn layout(facts: &Published, ours: &OwnMetrics<'_>) -> String {
     let heads = ["Benchmark", "from", "N", "ns/op", "B/op", "allocs/op"];

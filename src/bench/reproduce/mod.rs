@@ -2,16 +2,16 @@
 //! of the publication.
 //!
 //! The experiments are suites of `plan`. `published` reads the published results, with source, machine and date,
-//! from `facts`; `own_metrics` finds the metrics of a run; `kvbench`, `kvstore_bench`, `tables` and `ycsb` are the
-//! layouts, made of `grid`s and `bars`.
+//! from `facts`; `measured` finds the metrics of a run; `kvbench`, `kvstore_bench`, `store_columns` and `ycsb` are the
+//! layouts, made with `markdown_table` and `bar_chart`.
 
-mod bars;
+mod bar_chart;
 mod kvbench;
 mod kvstore_bench;
 mod markdown_table;
-mod own_metrics;
+mod measured;
 mod published;
-mod tables;
+mod store_columns;
 mod ycsb;
 
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
     },
     engine::synthetic,
 };
-use own_metrics::OwnMetrics;
+use measured::OwnMetrics;
 use published::Published;
 use std::{
     fmt::Write,
@@ -85,9 +85,9 @@ pub fn text(run: &Run) -> Result<String, Error> {
     let layout = match publication {
         Publication::Kvbench => kvbench::layout(&facts, &ours),
         Publication::KvstoreBench => kvstore_bench::layout(&facts, &ours),
-        Publication::Smallnest => tables::smallnest(&facts, &ours),
-        Publication::Xdag => tables::xdag(&facts, &ours),
-        Publication::Redb => tables::redb(&facts, &ours),
+        Publication::Smallnest => store_columns::smallnest(&facts, &ours),
+        Publication::Xdag => store_columns::xdag(&facts, &ours),
+        Publication::Redb => store_columns::redb(&facts, &ours),
         Publication::Ycsb => ycsb::layout(&facts, &ours),
     };
     Ok(head(&facts, run, &ours) + &layout + &foot(&facts, &ours))

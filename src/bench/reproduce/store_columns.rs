@@ -1,15 +1,15 @@
 //! Layouts with a column for each store. Each row has a line for each published table, and one for this run.
 
 use super::{
-    bars,
+    bar_chart,
     markdown_table::Grid,
-    own_metrics::{NONE, OwnMetrics},
+    measured::{NONE, OwnMetrics},
     published::{Published, Table},
 };
 use crate::{
     bench::result::{
         Cell, Figure, Measurement,
-        loss_class::Level,
+        comparison_level::Level,
         metric::Unit,
         number_format::{self, distinct},
     },
@@ -83,7 +83,7 @@ impl Layout<'_> {
                     Some((format!("{column}, ours"), number(&(self.show)(cell))?))
                 }));
                 bars.sort_by(|one, other| one.0.cmp(&other.0));
-                bars::chart(&format!("{row}, {title}"), &bars)
+                bar_chart::chart(&format!("{row}, {title}"), &bars)
             };
         self.rows.iter().map(chart).collect::<Vec<_>>().join("\n")
     }

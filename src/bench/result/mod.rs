@@ -7,10 +7,11 @@
 
 mod cell;
 pub mod comparison;
+pub mod comparison_level;
 mod disturbance;
 pub mod equal_work;
+pub mod harness_share;
 pub mod histogram;
-pub mod loss_class;
 mod measurement;
 pub mod metric;
 pub mod number_format;
@@ -18,7 +19,6 @@ pub mod run_file;
 pub mod spread;
 pub mod statistics;
 pub mod text_table;
-pub mod validity;
 
 pub use cell::{
     Access, Cell, CellKind, Commits, Figure, Loses, OPERATIONS, Operation, Order, OwnDevice, Size, Target,

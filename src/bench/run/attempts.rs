@@ -2,7 +2,7 @@
 
 use super::{
     interference, interrupt,
-    job::{self, Job, Report},
+    job_messages::{self, Job, Report},
     order, verification,
 };
 use crate::bench::{
@@ -64,7 +64,7 @@ fn tell_disturbance(job: &Job, part: f64, limit: f64, is_repeated: bool, bar: &P
 
 /// Returns the job of a group of cells in a repetition.
 pub(super) fn job(options: &Options, cells: &[Cell], repetition: u32) -> Job {
-    let directory = job::directory(&options.directory);
+    let directory = job_messages::directory(&options.directory);
     let foreign = options.target.as_ref();
     let arguments =
         |target: &Target| (options.server_arguments)(target, &directory.join("store"), options.map_bytes);
@@ -77,7 +77,7 @@ pub(super) fn job(options: &Options, cells: &[Cell], repetition: u32) -> Job {
         cells,
         map_size: options.map_bytes,
         server_arguments: target.map(arguments).unwrap_or_default(),
-        load_arguments: target.map(|target| arguments(&job::unsynced(target))).unwrap_or_default(),
+        load_arguments: target.map(|target| arguments(&job_messages::unsynced(target))).unwrap_or_default(),
         cold: options.conduct.cold,
         in_slices: false,
         loads_until_killed: false,

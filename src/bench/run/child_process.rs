@@ -8,9 +8,9 @@
 use super::{
     affinity::Pinned,
     free_space, in_process,
-    interleave::{slice, stop},
+    interleave::{pause_process, slice},
     interrupt,
-    job::{Job, Report},
+    job_messages::{Job, Report},
     memory_limit::MemoryGroup,
     over_wire, own_device, panics,
 };
@@ -26,7 +26,7 @@ use std::{
     thread,
 };
 
-pub use super::job::SUBCOMMAND;
+pub use super::job_messages::SUBCOMMAND;
 
 impl Job {
     /// Measures the job in this process.
@@ -159,7 +159,7 @@ pub fn serve() -> io::Result<()> {
     let directory = job.directory.clone();
     #[cfg(target_os = "linux")]
     if job.in_slices {
-        stop::resume_without_parent()?;
+        pause_process::resume_without_parent()?;
     }
     thread::spawn(move || {
         // Only the requests of a comparison follow the job on standard input. It ends when the parent exits.

@@ -132,7 +132,7 @@ fn size(path: &Path) -> FileSize {
 mod tests {
     use super::*;
     #[cfg(target_os = "linux")]
-    use crate::testing::skipping::skip;
+    use crate::testing::skip_test::skip;
     use std::os::unix::fs::FileExt;
 
     #[test]

@@ -4,7 +4,7 @@ use super::{Error, attempts::verified_at_most, check, free_space, jobs, verifica
 use crate::{
     bench::{
         plan::options::Options,
-        result::{Access, Cell, CellKind, Operation, loss_class::Level, metric::Unit, number_format},
+        result::{Access, Cell, CellKind, Operation, comparison_level::Level, metric::Unit, number_format},
     },
     engine::synthetic,
 };

@@ -1,6 +1,6 @@
 //! Failed measurements of a run: which are not tried again, and how they are printed.
 
-use super::job::Report;
+use super::job_messages::Report;
 use crate::bench::result::{Cell, Outcome, Run};
 
 /// Returns the reports of a job of which every cell has failed twice in the same way: it is not tried again.

@@ -1,7 +1,7 @@
 //! Limit of memory and page cache (`--memory-limit`): a control group for the measured processes. It makes it
 //! possible to measure data larger than memory on any machine and in minutes.
 
-use super::{job::leftovers, process_usage};
+use super::{job_messages::leftovers, process_usage};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

@@ -6,7 +6,7 @@ pub mod allocations;
 mod attempts;
 pub mod child_process;
 pub mod cold;
-pub mod disk;
+pub mod disk_usage;
 pub mod dry_run;
 pub mod environment;
 mod error;
@@ -16,17 +16,17 @@ pub mod in_process;
 pub mod interference;
 pub mod interleave;
 pub mod interrupt;
-pub mod job;
+pub mod job_messages;
 pub mod memory_limit;
-mod meter;
 pub mod order;
 mod over_wire;
 pub mod own_device;
 pub mod pace;
 mod panics;
-pub mod phase;
+pub mod phase_result;
 pub mod process_usage;
 pub mod recorder;
+mod resource_meter;
 mod result_writer;
 pub mod stored_calibration;
 pub mod verification;
@@ -39,15 +39,17 @@ use crate::{
             options::Options,
             suites::{self, Plan},
         },
-        result::{Cell, Outcome, Run, SCHEMA_VERSION, equal_work, metric::Unit, number_format, validity},
+        result::{
+            Cell, Outcome, Run, SCHEMA_VERSION, equal_work, harness_share, metric::Unit, number_format,
+        },
     },
     engine::synthetic,
 };
 use attempts::{job, undisturbed};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use job::Report;
+use job_messages::Report;
 use memory_limit::MemoryGroup;
-pub(in crate::bench) use meter::LEAST_USER_BYTES;
+pub(in crate::bench) use resource_meter::LEAST_USER_BYTES;
 use result_writer::{record, save, stopped, without_output};
 use std::{
     fs::{self, File},
@@ -64,7 +66,7 @@ use std::{
 pub fn run(options: &Options) -> Result<Run, Error> {
     let plan = check(options)?;
     let options = &options.filled();
-    job::remove_leftovers(&options.directory);
+    job_messages::remove_leftovers(&options.directory);
     let mut run = match options.resume {
         true => resume(options, plan)?,
         false => begin(options, plan)?,
@@ -89,7 +91,7 @@ pub fn run(options: &Options) -> Result<Run, Error> {
         None => measure(options, &mut run),
     };
     // Each instance of a comparison has removed its own directory in this one.
-    let _ = fs::remove_dir(job::directory(&options.directory));
+    let _ = fs::remove_dir(job_messages::directory(&options.directory));
     // Succeeds only if the directory is empty.
     let _ = fs::remove_dir(&options.directory);
     if let Some(target) = options.target.as_ref().filter(|_| interrupt::received().is_some())
@@ -105,7 +107,7 @@ pub fn run(options: &Options) -> Result<Run, Error> {
         run.environment.random_read_after_us = environment::random_read_us(&options.directory);
     }
     run.finished = true;
-    validity::mark(&mut run);
+    harness_share::mark(&mut run);
     save(&run, &options.output)?;
     Ok(run)
 }

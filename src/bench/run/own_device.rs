@@ -162,7 +162,7 @@ pub fn leave_out_times(measurement: &mut Measurement) {
 #[cfg(target_os = "linux")]
 mod tests {
     use super::*;
-    use crate::{bench::run::disk::Files, testing::skipping::skip};
+    use crate::{bench::run::disk_usage::Files, testing::skip_test::skip};
     use std::{io::Write, thread};
 
     /// Covers that another program's writes to the machine's device are not counted.

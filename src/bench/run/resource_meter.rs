@@ -2,7 +2,7 @@
 //! measurement, between two states in which the store has no deferred work.
 
 use super::{
-    disk::{DeviceTraffic, Files},
+    disk_usage::{DeviceTraffic, Files},
     panics,
     process_usage::{self, Memory, ProcessUsage},
 };

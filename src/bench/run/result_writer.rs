@@ -1,6 +1,6 @@
 //! Samples of a run, and its result file.
 
-use super::{error::Error, job::Report};
+use super::{error::Error, job_messages::Report};
 use crate::bench::{
     plan::options::Options,
     result::{Disturbance, Run, Sample, number_format},

@@ -1,6 +1,6 @@
 //! Verification at the end of a job: every value that should exist is read once more and compared.
 
-use super::phase::PhaseResult;
+use super::phase_result::PhaseResult;
 use crate::bench::result::Measurement;
 use std::fmt::Display;
 

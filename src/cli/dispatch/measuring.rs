@@ -81,9 +81,10 @@ pub(super) fn report(options: &Report) -> anyhow::Result<()> {
 
 pub(super) fn export(options: &Export) -> anyhow::Result<()> {
     let runs = run_file::read_all(&options.inputs)?;
-    let value = report::export::export(&runs, options.format, &options.metric).with_context(|| {
-        format!("--metric {}: there is no such metric; report.csv names all of them", options.metric)
-    })?;
+    let value =
+        report::tracking_services::export(&runs, options.format, &options.metric).with_context(|| {
+            format!("--metric {}: there is no such metric; report.csv names all of them", options.metric)
+        })?;
     print(&format!("{}\n", serde_json::to_string_pretty(&value)?))
 }
 

@@ -4,7 +4,7 @@ use super::{
     super::Batch,
     file::Storage,
     frame::{self, FrameChain, HEADER, PADDING, PIECE},
-    raw_form::{self, Placed},
+    raw_record::{self, Placed},
     record::{self, Form, OVERHEAD},
 };
 use std::{io, ops::RangeInclusive};
@@ -48,7 +48,7 @@ impl FrameWriter<'_> {
             Form::Redis => {
                 record::encode(batch, group, buffer, |buffer, head| self.make_room(buffer, head))?;
             }
-            Form::Raw => raw_form::encode(
+            Form::Raw => raw_record::encode(
                 batch,
                 group,
                 (&mut *buffer, &mut (&mut *self, places)),

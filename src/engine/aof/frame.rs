@@ -17,7 +17,7 @@
 //! header that were not known to be durable when the header was written.
 
 use super::{
-    raw_form::AsWritten,
+    raw_record::AsWritten,
     record::{DecodeStop, Form},
 };
 use crc32fast::Hasher;

@@ -5,7 +5,7 @@ use super::{
     append::{FrameWriter, prepare},
     file::{self, Storage},
     frame::{self, FrameChain, HEADER, PIECE},
-    raw_form::Placed,
+    raw_record::Placed,
     record::Form,
 };
 use std::{

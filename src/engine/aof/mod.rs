@@ -17,13 +17,13 @@ mod file;
 mod frame;
 mod log;
 mod open;
-mod raw_form;
+mod raw_record;
+mod read_window;
 mod record;
 mod replay;
 mod rewrite;
 #[cfg(test)]
 mod tests;
-mod window;
 
 #[cfg(test)]
 pub(super) use tests::without_sums;

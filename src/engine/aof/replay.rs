@@ -3,9 +3,9 @@
 use super::{
     super::{Batch, Error, Result},
     frame::{self, FrameChain, HEADER, Header, PADDING},
-    raw_form,
+    raw_record,
+    read_window::Window,
     record::{self, DecodeStop, Form, Meaning, State},
-    window::Window,
 };
 use bumpalo::Bump;
 use std::{
@@ -66,7 +66,7 @@ impl Part<'_> {
 
     /// Returns the CRC-32 that such a value was written with; `None` if an earlier version wrote it.
     pub(in super::super) fn sum(self, value: &[u8]) -> Option<u32> {
-        raw_form::sum_behind(self.bytes.get(self.index(value) + value.len()..)?)
+        raw_record::sum_behind(self.bytes.get(self.index(value) + value.len()..)?)
     }
 
     fn index(self, value: &[u8]) -> usize {

@@ -16,8 +16,8 @@ use super::{
     file::{self, Storage},
     frame::{self, FrameChain, HEADER},
     log::{Aof, Current},
+    read_window::Window,
     record::{DecodeStop, Form},
-    window::Window,
 };
 use std::{
     fs::{self, File},

@@ -11,7 +11,7 @@ pub use libraries::python;
 pub use libraries::session_py;
 
 use crate::every_store::Running;
-use kvbench::testing::skipping::skip;
+use kvbench::testing::skip_test::skip;
 use std::{
     env, fs,
     io::Write,

@@ -5,7 +5,7 @@ use crate::{
         plan::options::{Durability, ExternalServer, Options, PlanError, Publication, Suite},
         result::{
             Access, Cell, CellKind, Commits, Loses, Operation, Order, Size, Target, Workload,
-            loss_class::Level,
+            comparison_level::Level,
         },
     },
     engine::{Fsync, Info, LossClass, absent, kinds, same_design_hint, synthetic},

@@ -3,7 +3,9 @@
 use crate::{
     bench::{
         plan::options::{Options, PlanError},
-        result::{Cell, CellKind, Figure, Operation, Target, Workload, loss_class::Level, number_format},
+        result::{
+            Cell, CellKind, Figure, Operation, Target, Workload, comparison_level::Level, number_format,
+        },
     },
     engine::synthetic,
 };

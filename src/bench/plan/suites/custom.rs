@@ -2,7 +2,7 @@
 
 use super::{
     cell_builder::{CellBuilder, Rows},
-    cell_changes::{cell, headed},
+    cell_transforms::{cell, headed},
 };
 use crate::{
     bench::{

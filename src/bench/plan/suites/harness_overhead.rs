@@ -2,12 +2,12 @@
 
 use super::{
     cell_builder::{CellBuilder, is_asked_for},
-    cell_changes::cell as named,
+    cell_transforms::cell as named,
 };
 use crate::{
     bench::{
         plan::options::Durability,
-        result::{Access, Cell, CellKind, Operation, Workload, validity},
+        result::{Access, Cell, CellKind, Operation, Workload, harness_share},
     },
     engine::synthetic,
 };
@@ -31,8 +31,9 @@ pub(super) fn floors(maker: &CellBuilder<'_>, cells: &[Cell]) -> Vec<Cell> {
             let row = workload.name.clone();
             let mut made = named("harness", target.clone(), workload, &row);
             made.table = "harness overhead".into();
-            let same =
-                |floor: &Cell| floor.id == made.id || validity::is_same_work(&floor.workload, &made.workload);
+            let same = |floor: &Cell| {
+                floor.id == made.id || harness_share::is_same_work(&floor.workload, &made.workload)
+            };
             if !floors.iter().any(same) {
                 floors.push(made);
             }

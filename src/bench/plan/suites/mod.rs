@@ -1,7 +1,7 @@
 //! The suites: each turns options into the cells of one published benchmark.
 
 mod cell_builder;
-mod cell_changes;
+mod cell_transforms;
 mod custom;
 mod harness_overhead;
 mod publications;
@@ -16,9 +16,9 @@ use super::{
     options::{Options, PlanError, Suite},
     unsupported,
 };
-use crate::bench::result::{Cell, Workload, loss_class::Level};
+use crate::bench::result::{Cell, Workload, comparison_level::Level};
 use cell_builder::{CellBuilder, is_asked_for};
-use cell_changes::{at_rates, of_workloads, while_cold};
+use cell_transforms::{at_rates, of_workloads, while_cold};
 pub use publications::made_blocks;
 pub use unused_flags::refuse_ignored;
 

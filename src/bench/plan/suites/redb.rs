@@ -13,13 +13,13 @@
 
 use super::{
     cell_builder::{CellBuilder, Rows},
-    cell_changes::{cell, group},
+    cell_transforms::{cell, group},
 };
 use crate::{
     bench::{
         plan::options::{Durability, PlanError, Suite},
         result::{
-            Access, Cell, CellKind, Figure, Operation, Order, Size, Target, Workload, loss_class::Level,
+            Access, Cell, CellKind, Figure, Operation, Order, Size, Target, Workload, comparison_level::Level,
         },
     },
     engine::Fsync,

@@ -4,7 +4,7 @@
 
 use super::{
     cell_builder::{CellBuilder, Rows},
-    cell_changes::{cell, count, group, headed},
+    cell_transforms::{cell, count, group, headed},
 };
 use crate::bench::{
     data::{self, RECORD_KEY, RECORD_VALUE},

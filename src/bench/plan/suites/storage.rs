@@ -3,7 +3,7 @@
 
 use super::{
     cell_builder::{CellBuilder, Rows},
-    cell_changes::{cell, count, headed},
+    cell_transforms::{cell, count, headed},
 };
 use crate::bench::{
     plan::options::{PlanError, Suite},

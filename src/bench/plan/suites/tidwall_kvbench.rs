@@ -3,12 +3,12 @@
 
 use super::{
     cell_builder::{CellBuilder, Rows},
-    cell_changes::{cell, group},
+    cell_transforms::{cell, group},
 };
 use crate::{
     bench::{
         plan::options::Durability,
-        result::{Access, Cell, Operation, Size, Target, Workload, loss_class::Level},
+        result::{Access, Cell, Operation, Size, Target, Workload, comparison_level::Level},
     },
     engine::Fsync,
 };

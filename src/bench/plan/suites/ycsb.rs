@@ -7,7 +7,7 @@
 
 use super::{
     cell_builder::{CellBuilder, Rows},
-    cell_changes::{cell, count, headed},
+    cell_transforms::{cell, count, headed},
 };
 use crate::bench::result::{
     Operation::{self, Get, Insert, ReadModifyWrite, Scan, Update},

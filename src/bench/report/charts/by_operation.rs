@@ -2,7 +2,7 @@
 
 use super::{BAR_STEP, BARS_WIDTH, Bars, Heading, Style, Styles, WIDTH, axis::Axis, bar, cut, lines::tick};
 use crate::bench::{
-    report::{comparison_group::ComparisonGroup, row::Entry},
+    report::{comparison_group::ComparisonGroup, measured_cell::Entry},
     result::{
         Latency, Measurement, OPERATIONS, Operation,
         metric::{Better, Unit},

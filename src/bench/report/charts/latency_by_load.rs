@@ -6,7 +6,7 @@ use super::{
     lines::{BOTTOM, LEFT, Lines, Mark, RIGHT, TOP, series, tick},
 };
 use crate::bench::{
-    report::{comparison_group::ComparisonGroup, row::Entry},
+    report::{comparison_group::ComparisonGroup, measured_cell::Entry},
     result::{Workload, metric::Unit, number_format},
 };
 use askama::Template;

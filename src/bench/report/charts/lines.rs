@@ -2,7 +2,7 @@
 
 use super::{Style, Styles, WIDTH, axis::Axis};
 use crate::bench::{
-    report::{comparison_group::ComparisonGroup, row::Entry},
+    report::{comparison_group::ComparisonGroup, measured_cell::Entry},
     result::{Measurement, metric::Unit, number_format},
 };
 use askama::Template;

@@ -1,6 +1,6 @@
 //! Charts as SVG, drawn when the page is written: they need no script and can be printed.
 
-use super::{comparison_group::ComparisonGroup, row::Entry};
+use super::{comparison_group::ComparisonGroup, measured_cell::Entry};
 use crate::bench::result::{
     metric::{Metric, Unit},
     number_format,

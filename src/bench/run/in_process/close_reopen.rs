@@ -5,7 +5,7 @@ use crate::{
         data::key_ledger::KeyLedger,
         result::{Cell, FileSize, Measurement, Outcome},
         run::{
-            disk::Files,
+            disk_usage::Files,
             verification::{Verified, compare_count},
         },
     },

@@ -1,6 +1,6 @@
 //! The driver: operating system threads that call an engine.
 
-pub use super::target::InProcessBench;
+pub use super::bench_context::InProcessBench;
 use super::{
     group_commit::{self, CommitRequest},
     worker::{End, Worker},
@@ -13,14 +13,14 @@ use crate::{
             allocations,
             pace::{self, Clock, Pace},
             panics,
-            phase::PhaseResult,
+            phase_result::PhaseResult,
             process_usage::ProcessUsage,
             recorder::{Fault, Recorder},
         },
     },
     store::{
         CommitQueue,
-        unstopped_time::{self, EverySecond},
+        running_time::{self, EverySecond},
     },
 };
 use std::{
@@ -237,7 +237,7 @@ impl Shared<'_> {
     /// Returns the error of the first sync that fails, and syncs no more: a later sync that succeeds would not
     /// prove that the data is durable.
     fn sync_every_second(&self) -> Result<(), String> {
-        unstopped_time::watch();
+        running_time::watch();
         let mut schedule = EverySecond::start();
         while !self.stop.load(Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(20));

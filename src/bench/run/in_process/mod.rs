@@ -1,38 +1,40 @@
 //! Cells in process: the driver's threads call the engine.
 
+mod bench_context;
 mod close_reopen;
-mod delete_phases;
 pub mod driver;
-mod expected_pairs;
 mod group_commit;
-mod input_file;
+mod noop_data;
 mod open;
-mod opened;
+mod open_store;
 pub(super) mod recovery;
+mod retain_pop;
 mod slices;
-mod target;
+mod source_file_reads;
 mod worker;
 
 use super::{
     cold,
-    disk::Files,
-    job::{Job, Report},
-    meter::{self, Meter},
-    phase::{self, PhaseResult},
+    disk_usage::Files,
+    job_messages::{Job, Report},
+    phase_result::{self, PhaseResult},
     process_usage::{Memory, ProcessUsage},
+    resource_meter::{self, Meter},
     verification::{Verified, compare_count},
 };
 use crate::{
     bench::{
         data::{Data, key_ledger::KeyLedger},
-        result::{Cell, CellKind, Commits, Measurement, Operation, Outcome, Workload, loss_class::Level},
+        result::{
+            Cell, CellKind, Commits, Measurement, Operation, Outcome, Workload, comparison_level::Level,
+        },
     },
     engine::{Engine, Fsync, OpenOptions, synthetic},
 };
 use close_reopen::{CloseReport, once};
 use driver::InProcessBench;
 use open::{fsync, loaded, open_options};
-use opened::Opened;
+use open_store::Opened;
 use std::{sync::Arc, time::Instant};
 
 /// Measures the cells of a job. Returns the text of an error that leaves all cells unmeasured.
@@ -42,15 +44,16 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
         return recovery::measure(job, first).map(|outcome| vec![Report::of(first, outcome)]);
     }
     // Checked first: these cells need a file that this process has not read yet.
-    if let Some(outcome) = input_file::measure(&first.workload) {
+    if let Some(outcome) = source_file_reads::measure(&first.workload) {
         return Ok(vec![Report::of(first, Outcome::Measured(outcome?))]);
     }
-    let data = Data::new(&first.workload).map_err(|error| input_file::in_file(&first.workload, &error))?;
+    let data =
+        Data::new(&first.workload).map_err(|error| source_file_reads::in_file(&first.workload, &error))?;
     let data = Arc::new(data);
     let live = KeyLedger::new(data.capacity()).with_ttl(first.workload.ttl_ms, first.workload.keys);
     let live = Arc::new(live);
     let options = open_options(job, &first.target)?;
-    let expected = expected_pairs::of(&data, &live);
+    let expected = noop_data::of(&data, &live);
     let open_as = |options: &OpenOptions| {
         synthetic::open(&first.target.store, options, &expected).map_err(|error| format!("open: {error}"))
     };
@@ -88,11 +91,11 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
         let report = reports.iter_mut().find(|report| report.cell == cell.id);
         if let Some(Report { outcome: Outcome::Measured(measurement), .. }) = report {
             measurement.load_seconds = load_seconds;
-            phase::warn_of_long_load(measurement, &cell.workload);
+            phase_result::warn_of_long_load(measurement, &cell.workload);
             end.add_to(measurement, cell, last.iter().any(|last| last.id == cell.id));
         }
     }
-    meter::drop_unequal_sizes(reports.iter_mut().filter_map(|report| {
+    resource_meter::drop_unequal_sizes(reports.iter_mut().filter_map(|report| {
         let Outcome::Measured(measurement) = &mut report.outcome else { return None };
         Some((measurement, job.cells.iter().find(|cell| cell.id == report.cell)?))
     }));
@@ -133,17 +136,17 @@ impl Session<'_> {
             }
             CellKind::Recovery => return Err("a kill needs a process of its own".into()),
             CellKind::SourceScan | CellKind::SourceGet => return Err("a file is read without a store".into()),
-            CellKind::Retain => self.removed(first, delete_phases::retain)?,
-            CellKind::Pop => self.removed(first, delete_phases::pop)?,
+            CellKind::Retain => self.removed(first, retain_pop::retain)?,
+            CellKind::Pop => self.removed(first, retain_pop::pop)?,
             CellKind::DiskSize => {
-                meter::settle(self.files, &settle(self.opened.engine()))?;
+                resource_meter::settle(self.files, &settle(self.opened.engine()))?;
                 if let Some(reason) = &self.uncompacted {
                     self.reports.push(Report::of(first, Outcome::Unsupported(reason.clone())));
                     return Ok(self);
                 }
                 let mut measurement = once(Instant::now());
                 if let Some(files) = self.files {
-                    meter::charge_size(&mut measurement, first, files.size(), self.live.count());
+                    resource_meter::charge_size(&mut measurement, first, files.size(), self.live.count());
                 }
                 self.push_step(first, measurement, self.live.count());
             }
@@ -216,7 +219,7 @@ impl Session<'_> {
             return Ok(self);
         }
         // Deferred compactions would read the files back into memory.
-        meter::settle(self.files, &settle(self.opened.engine()))?;
+        resource_meter::settle(self.files, &settle(self.opened.engine()))?;
         let again = || (self.open_under)(self.policy);
         // On a device of its own, only reads of the store's files are counted.
         let evict = if own_device { cold::evict_files } else { cold::evict };
@@ -239,9 +242,9 @@ impl Session<'_> {
     }
 
     /// Runs and measures a step that removes keys, and compares the number of remaining keys.
-    fn removed(&mut self, cell: &Cell, remove: delete_phases::Remove) -> Result<(), String> {
+    fn removed(&mut self, cell: &Cell, remove: retain_pop::Remove) -> Result<(), String> {
         let content =
-            delete_phases::Content { data: self.data, live: self.live, sync: self.policy == Fsync::Always };
+            retain_pop::Content { data: self.data, live: self.live, sync: self.policy == Fsync::Always };
         let before = self.live.count();
         let mut measurement = remove(self.opened.engine(), &content, &cell.workload)?;
         compare_count(&mut measurement, &self.opened.engine().count(), self.live.count());

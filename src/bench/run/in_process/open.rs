@@ -1,11 +1,11 @@
 //! Opening and loading of the store of a job.
 
-use super::{expected_pairs, opened::Opened};
+use super::{noop_data, open_store::Opened};
 use crate::{
     bench::{
         data::{Data, key_ledger::KeyLedger},
-        result::{Cell, Target, Workload, loss_class::Level},
-        run::{job::Job, process_usage},
+        result::{Cell, Target, Workload, comparison_level::Level},
+        run::{job_messages::Job, process_usage},
     },
     engine::{Compression, Durability, Engine, Fsync, Location, OpenOptions, ReadAhead, synthetic},
 };
@@ -50,7 +50,7 @@ pub(super) fn load_open_store(
     data: &Arc<Data>,
     live: &Arc<KeyLedger>,
 ) -> Result<Box<dyn Engine>, String> {
-    let expected = expected_pairs::of(data, live);
+    let expected = noop_data::of(data, live);
     let open = |options: &OpenOptions| {
         synthetic::open(&cell.target.store, options, &expected).map_err(|error| format!("open: {error}"))
     };

@@ -3,7 +3,7 @@
 //! this is no power cut.
 
 use super::{
-    expected_pairs,
+    noop_data,
     open::{fsync, load_open_store, open_options},
 };
 use crate::{
@@ -12,9 +12,9 @@ use crate::{
         result::{Cell, Measurement, Outcome},
         run::{
             cold,
-            disk::Files,
+            disk_usage::Files,
             in_process::driver::InProcessBench,
-            job::{Job, SUBCOMMAND},
+            job_messages::{Job, SUBCOMMAND},
             process_usage::ProcessUsage,
             verification::compare_count,
         },
@@ -42,7 +42,7 @@ pub(super) fn measure(job: &Job, cell: &Cell) -> Result<Outcome, String> {
     let data = Data::new(&cell.workload).map_err(|error| format!("cannot read the data: {error}"))?;
     let options = open_options(job, &cell.target)?;
     let data = Arc::new(data);
-    let expected = expected_pairs::of(&data, &Arc::new(KeyLedger::new(0)));
+    let expected = noop_data::of(&data, &Arc::new(KeyLedger::new(0)));
     let begin = Instant::now();
     let engine = synthetic::open(&cell.target.store, &options, &expected)
         .map_err(|error| format!("after the kill: open: {error}"))?;

@@ -2,8 +2,8 @@
 //! can be stopped without a stop in the latency of an operation.
 
 use super::{
+    bench_context::InProcessBench,
     driver::{Shared, joined},
-    target::InProcessBench,
     worker::{End, Worker},
 };
 use crate::bench::{
@@ -14,7 +14,7 @@ use crate::bench::{
         interleave::slice::{self, BIN, Reply, Request, Slice, SliceReport},
         pace::{self, Pace},
         panics,
-        phase::PhaseResult,
+        phase_result::PhaseResult,
         process_usage::ProcessUsage,
         recorder::{Fault, Recorder},
     },

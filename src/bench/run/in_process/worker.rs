@@ -1,8 +1,8 @@
 //! One thread of the driver.
 
 use super::{
+    bench_context::InProcessBench,
     group_commit::{self, CommitRequest, OutcomeSlot, Write},
-    target::InProcessBench,
 };
 use crate::{
     bench::{

@@ -2,14 +2,14 @@
 
 use super::{
     block::Sliced,
+    pause_process,
     slice::{self, Reply, Request, Slice, SliceReport},
-    stop,
 };
 use crate::bench::{
     plan::options::Cpus,
     run::{
         interrupt,
-        job::{Job, Report},
+        job_messages::{Job, Report},
     },
 };
 use std::{
@@ -44,7 +44,7 @@ impl Instance {
         let mut instance = Self { job, child, stdin, stdout, reports: Vec::new(), is_over: false };
         slice::send(&instance.stdin, &instance.job)?;
         instance.is_over = instance.reply() != Some(Reply::Ready);
-        stop::stop(instance.child.id())?;
+        pause_process::stop(instance.child.id())?;
         Ok(instance)
     }
 
@@ -65,7 +65,8 @@ impl Instance {
 
     /// Lets the process end: it verifies its data and closes the store. Returns the reports of its cells.
     pub fn finish(mut self) -> Vec<Report> {
-        let resumed = stop::resume(self.child.id()).and_then(|()| slice::send(&self.stdin, &Request::Finish));
+        let resumed =
+            pause_process::resume(self.child.id()).and_then(|()| slice::send(&self.stdin, &Request::Finish));
         while self.reply().is_some() {}
         while let Some(Ok(line)) = self.stdout.next() {
             self.reports.extend(slice::parse::<Report>(&line));
@@ -85,9 +86,9 @@ impl Sliced for Instance {
             return None;
         }
         let id = self.child.id();
-        let sent = slice::send(&self.stdin, &Request::Slice(slice)).and_then(|()| stop::resume(id));
+        let sent = slice::send(&self.stdin, &Request::Slice(slice)).and_then(|()| pause_process::resume(id));
         let reply = sent.ok().and_then(|()| self.reply());
-        let stopped = stop::stop(id);
+        let stopped = pause_process::stop(id);
         match reply {
             Some(Reply::Slice(report)) if stopped.is_ok() && !report.has_failed => Some(report),
             _ => {

@@ -6,16 +6,16 @@
 
 pub mod block;
 pub mod instance;
+pub mod pause_process;
 pub mod pilot;
-pub mod planned;
 pub mod slice;
-pub mod stop;
+pub mod stopping_rule;
 
 use super::{
     attempts::{job, undisturbed},
     error::Error,
     interference, interrupt,
-    job::{Job, Report},
+    job_messages::{Job, Report},
     process_usage,
     result_writer::{record, save, stopped},
 };
@@ -25,7 +25,7 @@ use crate::{
         result::{
             Cell, Disturbance, Outcome, Run,
             comparison::{Block, Comparison, SliceRecord, Slicing},
-            loss_class::Level,
+            comparison_level::Level,
             metric::Unit,
             number_format::{self, distinct},
         },
@@ -174,8 +174,8 @@ impl Controller<'_> {
         while comparison.end.is_none() {
             let stores = sound(run, &comparison);
             let was_planned = comparison.looks.is_some();
-            comparison.end = planned::next(&mut comparison, &stores, self.budget);
-            let plan = planned::plan_text(&comparison, &stores).filter(|_| !was_planned);
+            comparison.end = stopping_rule::next(&mut comparison, &stores, self.budget);
+            let plan = stopping_rule::plan_text(&comparison, &stores).filter(|_| !was_planned);
             if let Some(plan) = plan.filter(|_| comparison.end.is_none()) {
                 eprintln!("kvbench: {}: {plan}", comparison.id);
             }
@@ -242,7 +242,7 @@ impl Controller<'_> {
         let is_disturbed = disturbance.is_some_and(|found| found.part() > limit);
         self.attempts = if is_disturbed { 1 } else { interference::ATTEMPTS };
         let number = comparison.blocks.len();
-        let seed = planned::seed(self.options.seed, Some(number));
+        let seed = stopping_rule::seed(self.options.seed, Some(number));
         let block = Block { seed, slices, disturbance, seconds: began.elapsed().as_secs_f64() };
         for report in &mut reports {
             let store = comparison.cells.iter().position(|cell| *cell == report.cell);
@@ -268,7 +268,7 @@ impl Controller<'_> {
         let watch = interference::CpuWatch::start();
         let number = comparison.blocks.len();
         let Loaded { stores, mut instances, mut reports } = self.load(run, comparison, stores, Some(number));
-        let mut random = SmallRng::seed_from_u64(planned::seed(!self.options.seed, Some(number)));
+        let mut random = SmallRng::seed_from_u64(stopping_rule::seed(!self.options.seed, Some(number)));
         let mut slices = block::run_block(&mut instances, slicing, &mut random);
         for slice in &mut slices {
             slice.store = stores.get(slice.store).copied().unwrap_or_default();
@@ -308,7 +308,7 @@ impl Controller<'_> {
         let directory = job.directory.join(store.to_string());
         let mut job = Job { directory, in_slices: true, ..job };
         for cell in &mut job.cells {
-            cell.workload.seed = planned::seed(self.options.seed, block);
+            cell.workload.seed = stopping_rule::seed(self.options.seed, block);
         }
         Instance::load(job.clone(), &self.options.conduct.cpus).map_err(|error| {
             job.of_each_cell(Vec::new(), &format!("cannot measure in a process of its own: {error}"))

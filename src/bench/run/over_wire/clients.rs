@@ -1,8 +1,8 @@
 //! Many clients on few threads: each thread runs its share of the clients as tasks of its own runtime.
 
 use super::{
+    bench_context::{End, Role, Shared, WireBench},
     pipelined_client::Client,
-    shared::{End, Role, Shared, WireBench},
 };
 use crate::bench::{
     plan::workload::Mix,
@@ -10,7 +10,7 @@ use crate::bench::{
     run::{
         pace::{Clock, Pace},
         panics,
-        phase::PhaseResult,
+        phase_result::PhaseResult,
         process_usage::ProcessUsage,
         recorder::{Fault, Recorder},
     },

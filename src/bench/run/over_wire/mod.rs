@@ -1,29 +1,29 @@
 //! Cells over the wire: kvbench's load generator against a server process, of kvbench or of any program that
 //! speaks RESP.
 
+mod bench_context;
 mod clients;
 mod other_program;
 mod pacing_timer;
 mod pipelined_client;
 mod server;
-mod shared;
 mod unmeasured_requests;
 
 use super::{
-    job::{Job, Report, unsynced},
-    meter::{Meter, drop_unequal_sizes},
-    phase,
+    job_messages::{Job, Report, unsynced},
+    phase_result,
     process_usage::{Memory, ProcessUsage},
+    resource_meter::{Meter, drop_unequal_sizes},
     verification::{Verified, compare_count},
 };
 use crate::bench::{
     data::{Data, key_ledger::KeyLedger},
     result::{Cell, CellKind, Measurement, Outcome, Target, Workload},
 };
+use bench_context::WireBench;
 pub(super) use other_program::{find as find_program, version as program_version};
 use server::Server;
 pub(super) use server::{check_target, empty_target, kill_server};
-use shared::WireBench;
 use std::{sync::Arc, time::Instant};
 
 /// Pipeline depth, and number of clients, of the load.
@@ -59,7 +59,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     let last = job.steps().last().unwrap_or_default();
     let report = |(cell, mut measurement): (&Cell, Measurement)| {
         measurement.load_seconds = load_seconds;
-        phase::warn_of_long_load(&mut measurement, &cell.workload);
+        phase_result::warn_of_long_load(&mut measurement, &cell.workload);
         measurement.close_seconds = close_seconds;
         measurement.reopen_seconds = reopen_seconds;
         measurement.closed_size = closed_size.filter(|_| last.contains(cell));

@@ -2,8 +2,8 @@
 //! `redis-protocol`, so that the server's encoder and decoder are not tested against themselves.
 
 use super::{
+    bench_context::{End, Role, Shared, WireBench},
     pacing_timer::Timer,
-    shared::{End, Role, Shared, WireBench},
     unmeasured_requests::encode,
 };
 use crate::bench::{

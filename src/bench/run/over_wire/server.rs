@@ -3,8 +3,8 @@
 use super::{other_program, unmeasured_requests};
 use crate::bench::{
     plan::options::ExternalServer,
-    result::{FileSize, Target, loss_class::Level},
-    run::{affinity::Pinned, disk::Files, job::Job},
+    result::{FileSize, Target, comparison_level::Level},
+    run::{affinity::Pinned, disk_usage::Files, job_messages::Job},
 };
 use std::{
     env,

@@ -1,6 +1,6 @@
 //! Background thread of `bitcask`: it syncs, merges, and writes hint files.
 
-use super::{info::NAME, sealed_content, segment_io::Files};
+use super::{description::NAME, read_sealed, segment_io::Files};
 use crate::engine::{Error, Result};
 use std::{
     sync::{
@@ -156,7 +156,7 @@ fn work(files: &Files, rewrite: bool, stop: &dyn Fn() -> bool) -> Result<()> {
         }
         if !segment.has_hint.load(Ordering::Relaxed) {
             // A segment that cannot be read gets no hint; the segments behind it do.
-            let written = sealed_content::write_hint(&segment);
+            let written = read_sealed::write_hint(&segment);
             failed = failed.and(written);
         }
     }

@@ -2,9 +2,9 @@
 
 use super::{
     hint::Hint,
-    info::NAME,
+    description::NAME,
     key_table::{KeyTable, ValuePosition},
-    sealed_content,
+    read_sealed,
     segment::{OpenFiles, Segment},
 };
 use crate::engine::{
@@ -35,7 +35,7 @@ impl Corrupt {
     /// Fails if the segment cannot be read, or if anything but values is corrupt.
     pub(super) fn read(&mut self, segment: &Segment) -> Result<(Hint, u64)> {
         let (hint, tail) =
-            sealed_content::read(segment, &mut |restored| self.note_moved(segment.id, restored))?;
+            read_sealed::read(segment, &mut |restored| self.note_moved(segment.id, restored))?;
         self.note_tail((segment.id, &segment.path), &tail);
         Ok((hint, tail.records))
     }

@@ -9,7 +9,7 @@
 //! - A merged segment is first taken from the list, then removed. An unlisted segment before the newest listed one is
 //!   therefore a leftover, and the next start removes it.
 
-use super::{info::NAME, lock::Lock};
+use super::{description::NAME, lock::Lock};
 use crate::engine::{Error, Result, files};
 use std::{
     fs::{self, File},

@@ -11,9 +11,9 @@
 
 use super::{
     hint::{self, Entry, Hint},
-    info::NAME,
+    description::NAME,
     key_table::{ValuePosition, record_size},
-    sealed_content,
+    read_sealed,
     segment::Segment,
     segment_io::Files,
     space_reserve::Fruitless,
@@ -153,7 +153,7 @@ impl Files {
         if live > free {
             return Ok(None);
         }
-        let hint = match sealed_content::hint_of(segment) {
+        let hint = match read_sealed::hint_of(segment) {
             Ok(hint) => hint,
             // The key table knows the live values of the segment. The deletes of the segment are lost, but a merge of
             // the oldest segment does not need them.

@@ -17,13 +17,13 @@
 mod background;
 mod corrupt_keys;
 mod hint;
-mod info;
+mod description;
 mod key_table;
 mod lock;
 mod manifest;
 mod merge;
 mod open;
-mod sealed_content;
+mod read_sealed;
 mod segment;
 mod segment_io;
 mod space_reserve;
@@ -35,7 +35,7 @@ use crate::engine::{
     VisitValue, aof::MAX_LENGTH, files,
 };
 use background::Background;
-use info::{INFO, NAME};
+use description::{INFO, NAME};
 use segment_io::{After, Files};
 use std::{ops::ControlFlow, sync::Arc};
 

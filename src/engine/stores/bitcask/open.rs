@@ -3,11 +3,11 @@
 use super::{
     corrupt_keys::Corrupt,
     hint::{self, Hint},
-    info::{INFO, NAME, OWN_FILES, advise_backup},
+    description::{INFO, NAME, OWN_FILES, advise_backup},
     key_table::KeyTable,
     lock::{LOCK, LOCK_TEXT, Lock},
     manifest::{self, FIRST_LEN, FRESH, MANIFEST, Manifest},
-    sealed_content,
+    read_sealed,
     segment::{OpenFiles, Segment, Segments, id_of, name_of, path_of},
     segment_io::Files,
 };
@@ -226,7 +226,7 @@ fn load(lock: Lock, listing: &Listing, most_open: u64) -> Result<Files> {
     let (sealed, last) = listing.split();
     for &id in sealed {
         let segment = Segment::sealed(path, id, &open)?;
-        sealed_content::hint_of(&segment)?.apply(&mut table);
+        read_sealed::hint_of(&segment)?.apply(&mut table);
         segments.push(segment);
     }
     if last <= listing.newest {

@@ -2,7 +2,7 @@
 
 use super::{
     hint::Hint,
-    info::{NAME, advise_backup},
+    description::{NAME, advise_backup},
     segment::Segment,
 };
 use crate::engine::{

@@ -1,6 +1,6 @@
 //! Segment files, and the list of all segments.
 
-use super::{info::NAME, key_table::ValuePosition};
+use super::{description::NAME, key_table::ValuePosition};
 use crate::engine::{Error, Result, aof::Storage, files, key_value_headers};
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use std::{

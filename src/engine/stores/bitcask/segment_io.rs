@@ -1,7 +1,7 @@
 //! Reads and writes of the data: the key table together with the segments.
 
 use super::{
-    info::NAME,
+    description::NAME,
     key_table::{KeyTable, ValuePosition, sum_of},
     lock::Lock,
     manifest::Manifest,

@@ -1,9 +1,9 @@
 //! `lmdb`: LMDB through heed. A memory-mapped copy-on-write B+ tree in one file.
 
 mod file;
-mod file_extension;
+mod file_growth;
 #[cfg(test)]
-mod tests;
+mod read_ahead_tests;
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
@@ -12,7 +12,7 @@ use crate::engine::{
     files::{self, FirstDirectory},
     mmap_read_ahead::{self, Advice},
 };
-use file_extension::Growth;
+use file_growth::Growth;
 use heed::{
     CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, FlagSetMode, MdbError, WithTls, types::Bytes,
 };

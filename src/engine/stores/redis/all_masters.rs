@@ -1,7 +1,7 @@
 //! Reads, scans and removal of the keys of a store, over all masters of the cluster.
 
 use super::{
-    info::MAX_KEY,
+    description::MAX_KEY,
     key_encoding::SLOTS,
     request_encoding,
     routing::{Cluster, Effect, unavailable},
@@ -250,7 +250,7 @@ impl Cluster {
             }
             Ok(ControlFlow::Continue(()))
         });
-        outcome.map_err(|error| error.after_removing(super::info::NAME, removed))
+        outcome.map_err(|error| error.after_removing(super::description::NAME, removed))
     }
 
     /// Removes `keys` of one slot, and adds their number to `removed`.

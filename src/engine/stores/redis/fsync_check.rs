@@ -1,7 +1,7 @@
 //! Comparison of the nodes' settings `appendonly` and `appendfsync` with `--fsync`.
 
 use super::{
-    info::NAME,
+    description::NAME,
     node::{NoReply, Node, text},
     routing::Cluster,
 };

@@ -1,6 +1,6 @@
 //! Encoding of keys for the cluster: the hash slot of a key, and its stored form.
 
-use super::info::NAME;
+use super::description::NAME;
 use crate::engine::{Error, Result, key_value_headers};
 use std::sync::OnceLock;
 

@@ -1,6 +1,6 @@
 //! Connections to nodes, with a password and TLS if `--cluster-password-file` and `--cluster-tls-ca` are set.
 
-use super::info::NAME;
+use super::description::NAME;
 use crate::engine::{ClusterAccess, Result};
 use redis::{
     Client, Connection, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError,

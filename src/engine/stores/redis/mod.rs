@@ -6,7 +6,7 @@ mod all_masters;
 #[cfg(test)]
 mod fake;
 mod fsync_check;
-mod info;
+mod description;
 mod key_encoding;
 mod login;
 mod node;
@@ -21,7 +21,7 @@ use crate::engine::{
     Batch, Check, Engine, Error, Info, KeyRange, Kind, Location, OpenOptions, Result, Transaction, VisitPair,
     VisitValue,
 };
-use info::{INFO, NAME};
+use description::{INFO, NAME};
 use key_encoding::{Keys, SLOTS};
 use login::Login;
 use routing::Cluster;

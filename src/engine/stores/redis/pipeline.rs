@@ -5,7 +5,7 @@
 //! executed, which would have overwritten the value. A request without a reply is never sent again.
 
 use super::{
-    info::NAME,
+    description::NAME,
     node::{NoReply, Node, Refusal, Sent},
     request_encoding,
     routing::{ASKING, Cluster, MAX_REDIRECTIONS, OUTAGE_LIMIT, refused, unavailable},

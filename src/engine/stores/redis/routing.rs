@@ -4,7 +4,7 @@
 //! missing, and splits requests for several slots. Here a write is executed at most once.
 
 use super::{
-    info::NAME,
+    description::NAME,
     key_encoding::Keys,
     login::Login,
     node::{NoReply, Node, Refusal, Sent, text},

@@ -2,7 +2,7 @@
 
 use super::{
     all_masters::Changes,
-    info::NAME,
+    description::NAME,
     node::Refusal,
     routing::{Cluster, Effect, refused, unavailable},
     scripts::COMMIT,

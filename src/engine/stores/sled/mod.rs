@@ -1,6 +1,6 @@
 //! `sled`: sled 0.34. A latch-free B+ tree over a log of page changes.
 
-mod group_exclusion;
+mod two_group_lock;
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
@@ -8,7 +8,7 @@ use crate::engine::{
     VisitValue, WriteOp, Writers,
     files::{self, FirstDirectory},
 };
-use group_exclusion::{Group, GroupLock};
+use two_group_lock::{Group, GroupLock};
 use std::{
     collections::HashSet,
     ffi::{OsStr, OsString},

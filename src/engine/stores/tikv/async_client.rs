@@ -1,6 +1,6 @@
 //! Blocking calls of the asynchronous client, with retries of reads, and the texts of its errors.
 
-use super::info::NAME;
+use super::description::NAME;
 use crate::engine::{Error, Result};
 use std::{
     future::Future,

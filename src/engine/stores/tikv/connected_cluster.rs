@@ -2,7 +2,7 @@
 
 use super::{
     async_client::{self, Calls, message},
-    info::{MAX_KEY, NAME},
+    description::{MAX_KEY, NAME},
     page_scan::{Keys, Pages},
 };
 use crate::engine::{

@@ -3,19 +3,19 @@
 //! (<https://tikv.org/deep-dive/distributed-transaction/percolator/>).
 
 mod async_client;
-mod commit;
-mod info;
-mod outcome;
+mod optimistic_transaction;
+mod description;
+mod commit_outcome;
 mod page_scan;
-mod reads;
+mod connected_cluster;
 
 use crate::engine::{
     Batch, Check, Engine, Error, Info, KeyRange, Kind, Location, OpenOptions, Result, Transaction, VisitPair,
     VisitValue,
 };
-use commit::{OptimisticTransaction, with_retries};
-use info::{INFO, NAME};
-use reads::Cluster;
+use optimistic_transaction::{OptimisticTransaction, with_retries};
+use description::{INFO, NAME};
+use connected_cluster::Cluster;
 
 /// Entry of `tikv` in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Tikv::open, |_| false, Check::InPlace(|_| Err(no_files())));

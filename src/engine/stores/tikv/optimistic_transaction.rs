@@ -2,9 +2,9 @@
 
 use super::{
     async_client::{TIMEOUT, unavailable},
-    info::NAME,
-    outcome,
-    reads::{Changes, Cluster},
+    description::NAME,
+    commit_outcome,
+    connected_cluster::{Changes, Cluster},
 };
 use crate::engine::{Batch, Error, KeyRange, Result, Transaction, VisitPair, VisitValue};
 use std::{
@@ -92,7 +92,7 @@ impl<'e> OptimisticTransaction<'e> {
             }
             // Locks the keys that were read, so that writes of other clients to them conflict as with a written key.
             inner.lock_keys(read_keys).await?;
-            Ok(outcome::commit(&mut inner, TIMEOUT).await)
+            Ok(commit_outcome::commit(&mut inner, TIMEOUT).await)
         };
         cluster.wait(commit)?.map_err(|error: tikv_client::Error| unavailable(error))?
     }
@@ -168,7 +168,7 @@ pub(super) fn with_retries(
     loop {
         match write(OptimisticTransaction::begin(cluster)?) {
             Err(Error::Conflict { .. }) if begin.elapsed() < TIMEOUT => {}
-            outcome => return outcome,
+            outcome => return commit_outcome,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Time that operations of the calibration engine are configured to take, and the time that they really took.
 
-use super::expected_values::{Call, CallKind, Cost, ProcessMemory, Span, Truth};
+use super::config::{Call, CallKind, Cost, ProcessMemory, Span, Truth};
 use nix::time::{ClockId, clock_gettime};
 use std::{
     sync::atomic::{AtomicU64, Ordering},

@@ -1,7 +1,7 @@
 //! Files of the calibration engine: a log with one record per write, the output of deferred work, and a mapped
 //! file.
 
-use super::expected_values::{CALIBRATION, Truth};
+use super::config::{CALIBRATION, Truth};
 use crate::engine::{Error, Result, WriteOp, files};
 use nix::{
     fcntl::{FallocateFlags, PosixFadviseAdvice, fallocate, posix_fadvise},

@@ -1,8 +1,8 @@
 //! Calibration engine: its costs and files are configured, so that every metric of a result can be compared with a
 //! known expected value. It keeps its pairs in memory and, record by record, in a log.
 
+mod config;
 mod cost;
-mod expected_values;
 mod known_file_writes;
 
 use crate::engine::{
@@ -10,10 +10,8 @@ use crate::engine::{
     KeyRange, Kind, Loss, OpenFiles, OpenOptions, Result, Status, VisitPair, VisitValue, WriteOp, Writers,
     key_value_headers,
 };
+pub use config::{CALIBRATION, Call, CallKind, Cost, PAGE, Part, ProcessMemory, Record, Span, Stall, Truth};
 use cost::Meter;
-pub use expected_values::{
-    CALIBRATION, Call, CallKind, Cost, PAGE, Part, ProcessMemory, Record, Span, Stall, Truth,
-};
 use known_file_writes::{Files, ReadFile};
 use std::{
     collections::BTreeMap,

@@ -1,7 +1,7 @@
 //! Complete published experiments, with their own parameters (`kvbench reproduce`).
 
 mod nutsdb_kvstore_bench;
-mod tidwall_kvbench;
+mod tidwall_readme;
 mod xdag;
 
 use super::{
@@ -21,7 +21,7 @@ pub fn made_blocks(options: &Options) -> Option<(PathBuf, u64)> {
 /// Returns the cells of a published experiment.
 pub(super) fn cells(maker: &CellBuilder<'_>, publication: Publication) -> Result<Rows, PlanError> {
     Ok(match publication {
-        Publication::Kvbench => tidwall_kvbench::cells(maker),
+        Publication::Kvbench => tidwall_readme::cells(maker),
         Publication::KvstoreBench => nutsdb_kvstore_bench::cells(maker),
         Publication::Smallnest => smallnest_kvbench::published(maker),
         Publication::Xdag => xdag::cells(maker)?,

@@ -12,7 +12,7 @@
 use crate::bench::{
     plan::suites::{
         cell_builder::{CellBuilder, Rows},
-        cell_changes::{cell, group},
+        cell_transforms::{cell, group},
     },
     result::{Access, Cell, Operation, Order, Size, Target, Workload},
 };

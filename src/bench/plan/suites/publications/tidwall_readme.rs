@@ -7,7 +7,7 @@
 use crate::bench::{
     plan::suites::{
         cell_builder::{CellBuilder, Rows},
-        cell_changes::{cell, group},
+        cell_transforms::{cell, group},
         tidwall_kvbench::{HEADING, row},
     },
     result::{Access, Cell, Operation, Size, Target, Workload},

@@ -8,7 +8,7 @@ use crate::bench::{
         options::{Options, PlanError},
         suites::{
             cell_builder::{CellBuilder, Rows},
-            cell_changes::{cell, count, group, headed},
+            cell_transforms::{cell, count, group, headed},
             smallnest_kvbench::{HEADING, of_source},
         },
     },

@@ -4,7 +4,7 @@ use super::{
     super::{hint, open},
     *,
 };
-use crate::engine::{KeyRange, repair_log, stores::bitcask::sealed_content};
+use crate::engine::{KeyRange, repair_log, stores::bitcask::read_sealed};
 
 /// Returns a store with three sealed segments with hint files, and the active segment.
 fn sealed() -> Store {
@@ -12,7 +12,7 @@ fn sealed() -> Store {
     store.fill(0, FULL * 3, 5);
     let sealed = store.engine().files.segments.sealed();
     assert!(sealed.len() >= 3);
-    sealed.iter().for_each(|segment| sealed_content::write_hint(segment).unwrap());
+    sealed.iter().for_each(|segment| read_sealed::write_hint(segment).unwrap());
     store
 }
 
