@@ -10,7 +10,7 @@ use crate::{
 };
 use bytesize::ByteSize;
 use clap::{
-    Args, ValueEnum,
+    Args,
     builder::{PossibleValuesParser, TypedValueParser},
 };
 use std::{net::IpAddr, path::PathBuf, time::Duration};
@@ -91,7 +91,7 @@ pub(super) struct Network {
     tls_ca: Option<PathBuf>,
     /// Whether clients need a certificate [default: yes with --tls-ca, else no]
     #[arg(long, value_enum, value_name = "YES|NO|OPTIONAL", requires = "tls_port", help_heading = "Access")]
-    tls_auth_clients: Option<AuthClientsWord>,
+    tls_auth_clients: Option<AuthClients>,
 }
 
 /// `--port`
@@ -135,13 +135,6 @@ fn command_parser() -> impl TypedValueParser<Value = &'static str> {
         .try_map(|name| command::find(&name).map(|spec| spec.name).ok_or("there is no such command"))
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum AuthClientsWord {
-    Yes,
-    No,
-    Optional,
-}
-
 fn duration(seconds: u64) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
@@ -182,13 +175,10 @@ impl Network {
             cert: self.tls_cert.clone()?,
             key: self.tls_key.clone()?,
             ca: self.tls_ca.clone(),
-            auth_clients: match self.tls_auth_clients {
-                Some(AuthClientsWord::Yes) => AuthClients::Yes,
-                Some(AuthClientsWord::Optional) => AuthClients::Optional,
-                Some(AuthClientsWord::No) => AuthClients::No,
-                None if self.tls_ca.is_some() => AuthClients::Yes,
+            auth_clients: self.tls_auth_clients.unwrap_or(match self.tls_ca {
+                Some(_) => AuthClients::Yes,
                 None => AuthClients::No,
-            },
+            }),
         })
     }
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::bench::plan::options::{Options, Preset, Publication, RunConditions, Suite};
 use bytesize::ByteSize;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use std::{env, path::PathBuf};
 
 pub(super) const HELP: &str = "\
@@ -25,7 +25,7 @@ const REDBS_CACHE: u64 = 4 << 30;
 pub struct Reproduce {
     /// The publication whose experiment is repeated
     #[arg(value_enum)]
-    publication: PublicationWord,
+    publication: Publication,
     /// A first look, in minutes: 5,000 keys, and 0.5 s for work that has a duration; other flags take precedence
     #[arg(long)]
     quick: bool,
@@ -76,35 +76,6 @@ pub struct Reproduce {
     foreign: f64,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum PublicationWord {
-    /// tidwall's KVBench: SET and GET over the wire, with redis
-    Kvbench,
-    /// kvstore-bench of NutsDB's authors: puts, gets and scans, with allocations
-    KvstoreBench,
-    /// smallnest's kvbench: throughput and time of five cases, with charts
-    Smallnest,
-    /// XDAG KV Bench: blocks of 512 bytes, two sizes
-    Xdag,
-    /// The table of redb's README
-    Redb,
-    /// YCSB's core workloads over 20 GB
-    Ycsb,
-}
-
-impl From<PublicationWord> for Publication {
-    fn from(word: PublicationWord) -> Self {
-        match word {
-            PublicationWord::Kvbench => Self::Kvbench,
-            PublicationWord::KvstoreBench => Self::KvstoreBench,
-            PublicationWord::Smallnest => Self::Smallnest,
-            PublicationWord::Xdag => Self::Xdag,
-            PublicationWord::Redb => Self::Redb,
-            PublicationWord::Ycsb => Self::Ycsb,
-        }
-    }
-}
-
 impl Reproduce {
     /// Returns `true` with `--dry-run`.
     pub fn is_dry(&self) -> bool {
@@ -117,7 +88,7 @@ impl Reproduce {
     ///
     /// With `--resume`, if there is no result file to continue.
     pub fn options(self) -> anyhow::Result<Options> {
-        let publication = Publication::from(self.publication);
+        let publication = self.publication;
         let cache = match publication {
             Publication::Redb => REDBS_CACHE,
             _ => Options::default().cache_bytes,

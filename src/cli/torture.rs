@@ -42,7 +42,7 @@ pub struct Torture {
     fsync: Vec<Fsync>,
     /// The fault: kill of the process, power cut, full disk, or failing writes and syncs (eio)
     #[arg(long, value_enum, value_delimiter = ',', default_value = "kill")]
-    mode: Vec<ModeWord>,
+    mode: Vec<Mode>,
     /// Rounds for each store, policy and mode; a round injects one to four faults, some of them while the store opens
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = count::<u64>(1..=u64::MAX))]
     rounds: u64,
@@ -58,7 +58,7 @@ pub struct Torture {
     /// What a power cut leaves of writes that were not synced: nothing (drop), some pages (pages), or some pages and
     /// torn pages (torn)
     #[arg(long, value_enum, value_delimiter = ',', default_value = "drop,pages,torn")]
-    cut: Vec<CutWord>,
+    cut: Vec<Cut>,
     /// Directory for the rounds
     #[arg(long, value_name = "DIR", default_value = "kvbench-torture.tmp")]
     dir: PathBuf,
@@ -87,21 +87,6 @@ pub struct Torture {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum ModeWord {
-    Kill,
-    Power,
-    Full,
-    Eio,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum CutWord {
-    Drop,
-    Pages,
-    Torn,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
 enum PromiseWord {
     /// No acknowledged write
     Nothing,
@@ -127,13 +112,13 @@ impl Torture {
         };
         Ok(Options {
             subjects,
-            modes: self.mode.iter().map(|mode| mode.mode()).collect(),
+            modes: self.mode.clone(),
             rounds: self.rounds,
             time: self.seconds.map(Duration::from_secs),
             // The default is short, so that it can be retyped.
             seed: self.seed.unwrap_or_else(|| RandomState::new().hash_one(()) % 1_000_000_000),
             clients: self.clients,
-            cuts: self.cut.iter().map(|cut| cut.cut()).collect(),
+            cuts: self.cut.clone(),
             directory: self.dir,
             output: self.output,
         })
@@ -205,27 +190,6 @@ fn server_arguments(store: &str, fsync: Fsync) -> Vec<String> {
     let words = ["serve", "--store", store, "--path", "{dir}/data", "--fsync", fsync.as_str()];
     let more = ["--cache-size", "8MiB", "--port", "{port}", "--log-level", "warn"];
     words.into_iter().chain(more).map(Into::into).collect()
-}
-
-impl ModeWord {
-    fn mode(self) -> Mode {
-        match self {
-            Self::Kill => Mode::Kill,
-            Self::Power => Mode::Power,
-            Self::Full => Mode::Full,
-            Self::Eio => Mode::Eio,
-        }
-    }
-}
-
-impl CutWord {
-    fn cut(self) -> Cut {
-        match self {
-            Self::Drop => Cut::Drop,
-            Self::Pages => Cut::Pages,
-            Self::Torn => Cut::Torn,
-        }
-    }
 }
 
 impl PromiseWord {

@@ -1,6 +1,7 @@
 //! Options of the sockets and of access to them.
 
 use crate::command::Password;
+use clap::ValueEnum;
 use std::{
     net::{IpAddr, Ipv4Addr},
     path::PathBuf,
@@ -64,8 +65,8 @@ pub struct Tls {
     pub auth_clients: AuthClients,
 }
 
-/// Policy on client certificates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Policy on client certificates (`--tls-auth-clients`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AuthClients {
     /// A client must present a certificate.
     Yes,

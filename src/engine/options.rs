@@ -74,6 +74,19 @@ impl Durability {
     }
 }
 
+impl ValueEnum for Durability {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Files(Fsync::Always), Self::Files(Fsync::EverySec), Self::Files(Fsync::No), Self::Memory]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::Files(fsync) => fsync.to_possible_value(),
+            Self::Memory => Some(PossibleValue::new(self.word())),
+        }
+    }
+}
+
 /// Block compression (`--compression`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]

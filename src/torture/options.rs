@@ -1,10 +1,11 @@
 //! Options of a crash test: the servers under test, the faults, and the duration.
 
 use super::{allowed_loss::AllowedLoss, disk::Cut};
+use clap::ValueEnum;
 use std::{fmt, path::PathBuf, time::Duration};
 
-/// Injected fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Injected fault (`--mode`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     /// The server process is killed.
     Kill,

@@ -5,6 +5,7 @@ use crate::{
     bench::result::{Commits, Loses, Operation, Order, Size, Target, statistics::margin::Margin},
     engine::Compression,
 };
+use clap::ValueEnum;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -248,22 +249,23 @@ pub struct ExternalServer {
     pub flush: bool,
 }
 
-/// The suites.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Workloads of a published benchmark (`--suite`); `kvbench bench -h` shows the first line of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Suite {
-    /// SET and GET over the wire.
+    /// SET and GET over the wire, with 1 and 256 clients and pipelines (tidwall's KVBench)
     Kvbench,
-    /// Set, get, both, delete, batch.
+    /// Set, get, both at the same time, delete, batches, in process (smallnest's fork)
     Smallnest,
-    /// Set, get, both, delete and batch over pairs from a file.
+    /// Set, get, both at the same time, delete, batches, over blocks of 512 bytes from a file (XDAG KV Bench)
     Xdag,
-    /// YCSB's core workloads.
+    /// Load, and the core workloads A to F of YCSB over records of 1,000 bytes
     Ycsb,
-    /// The rows of redb's table.
+    /// The rows of the table in redb's README: loads, batches, reads, deletes, compaction
     Redb,
-    /// Sizes, traffic of the device, and recovery, after equal numbers of writes.
+    /// Sizes on disk, bytes written and read, and recovery after a kill (bytes of the device need root)
     Storage,
-    /// A published experiment with its own parameters.
+    /// A published experiment with its own parameters (`kvbench reproduce`)
+    #[value(skip)]
     Reproduction(Publication),
 }
 
@@ -290,20 +292,20 @@ impl Suite {
     }
 }
 
-/// Publications whose experiments can be reproduced (`kvbench reproduce`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Publications whose experiments can be reproduced (`kvbench reproduce`); its help shows the first line of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Publication {
-    /// tidwall's KVBench.
+    /// tidwall's KVBench: SET and GET over the wire, with redis
     Kvbench,
-    /// kvstore-bench, of the authors of NutsDB.
+    /// kvstore-bench of NutsDB's authors: puts, gets and scans, with allocations
     KvstoreBench,
-    /// smallnest's kvbench.
+    /// smallnest's kvbench: throughput and time of five cases, with charts
     Smallnest,
-    /// The fork of smallnest's kvbench for blocks of the XDAG network.
+    /// XDAG KV Bench: blocks of 512 bytes, two sizes
     Xdag,
-    /// The table in redb's README.
+    /// The table of redb's README
     Redb,
-    /// The core workloads of YCSB.
+    /// YCSB's core workloads over 20 GB
     Ycsb,
 }
 

@@ -1,6 +1,7 @@
 //! Cells of a benchmark run: a target and a workload each.
 
 use crate::engine::{Loss, LossClass};
+use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -117,7 +118,7 @@ pub enum Access {
 }
 
 /// Who commits what threads in process write. Over the wire it is the server, always in groups.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Commits {
     /// Each thread calls the engine with its own writes, as a program that embeds it does: at the same time

@@ -44,7 +44,7 @@ To continue a run that was stopped, repeat the command with --resume.";
 pub struct Bench {
     /// Workloads of a published benchmark; without it, --mix and the flags under "Workload without a suite"
     #[arg(long, value_enum)]
-    suite: Option<SuiteWord>,
+    suite: Option<Suite>,
     /// Workloads of the suite to measure, such as b,c of ycsb [default: all]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "suite")]
     workloads: Vec<String>,
@@ -58,11 +58,11 @@ pub struct Bench {
     may_lose: Option<Loses>,
     /// Durability policies to measure [default: those of the suite, or always and everysec]
     #[arg(long, value_enum, value_delimiter = ',', conflicts_with = "target")]
-    fsync: Vec<DurabilityWord>,
+    fsync: Vec<Durability>,
     /// How writes are committed in process. own: each thread commits its own writes; groups: one thread commits the
     /// writes of all that wait, as the server does. With both, each has its own tables [default: own]
     #[arg(long, value_enum, value_delimiter = ',', conflicts_with_all = ["wire", "target"])]
-    commits: Vec<CommitsWord>,
+    commits: Vec<Commits>,
     /// Length of a measurement [default: the suite's; 10 s without one]
     #[arg(long, value_parser = positive_seconds)]
     seconds: Option<f64>,
@@ -209,7 +209,7 @@ struct WireFlags {
     target_name: String,
     /// The durability policy that the --target was started with
     #[arg(long, value_enum, requires = "target")]
-    target_fsync: Option<DurabilityWord>,
+    target_fsync: Option<Durability>,
     /// Process of the --target on this machine, for processor time and memory
     #[arg(long, value_name = "PID", requires = "target")]
     target_pid: Option<u32>,
@@ -218,26 +218,10 @@ struct WireFlags {
     flush_target: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum SuiteWord {
-    /// SET and GET over the wire, with 1 and 256 clients and pipelines (tidwall's KVBench)
-    Kvbench,
-    /// Set, get, both at the same time, delete, batches, in process (smallnest's fork)
-    Smallnest,
-    /// Set, get, both at the same time, delete, batches, over blocks of 512 bytes from a file (XDAG KV Bench)
-    Xdag,
-    /// Load, and the core workloads A to F of YCSB over records of 1,000 bytes
-    Ycsb,
-    /// The rows of the table in redb's README: loads, batches, reads, deletes, compaction
-    Redb,
-    /// Sizes on disk, bytes written and read, and recovery after a kill (bytes of the device need root)
-    Storage,
-}
-
 /// Returns the part of `kvbench bench -h` with a line for each suite, and some examples.
 pub(super) fn short_help() -> String {
     let mut text = "Suites:\n".to_owned();
-    for word in SuiteWord::value_variants().iter().filter_map(ValueEnum::to_possible_value) {
+    for word in Suite::value_variants().iter().filter_map(ValueEnum::to_possible_value) {
         let help = word.get_help().map(ToString::to_string).unwrap_or_default();
         text.push_str(&format!("  {:<10} {help}\n", word.get_name()));
     }
@@ -246,33 +230,6 @@ pub(super) fn short_help() -> String {
     text.push_str("  kvbench bench --mix get=0.9,update=0.1 --value-bytes 1KiB --may-lose second --quick\n");
     text.push_str("All flags, in groups: kvbench bench --help");
     text
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum CommitsWord {
-    Own,
-    Groups,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum DurabilityWord {
-    #[value(alias = "true")]
-    Always,
-    Everysec,
-    #[value(alias = "false")]
-    No,
-    Memory,
-}
-
-impl From<DurabilityWord> for Durability {
-    fn from(word: DurabilityWord) -> Self {
-        match word {
-            DurabilityWord::Always => Self::Files(Fsync::Always),
-            DurabilityWord::Everysec => Self::Files(Fsync::EverySec),
-            DurabilityWord::No => Self::Files(Fsync::No),
-            DurabilityWord::Memory => Self::Memory,
-        }
-    }
 }
 
 impl Bench {
@@ -293,32 +250,17 @@ impl Bench {
     ///
     /// With `--resume`, if there is no result file to continue.
     pub fn options(self) -> anyhow::Result<Options> {
-        let suite = self.suite.map(|word| match word {
-            SuiteWord::Kvbench => Suite::Kvbench,
-            SuiteWord::Smallnest => Suite::Smallnest,
-            SuiteWord::Xdag => Suite::Xdag,
-            SuiteWord::Ycsb => Suite::Ycsb,
-            SuiteWord::Redb => Suite::Redb,
-            SuiteWord::Storage => Suite::Storage,
-        });
         let default = Options::default();
         let (repetitions, warmup_seconds) = self.machine.defaults();
-        let name = suite.map_or(self.workload.name.clone(), |suite| suite.name().into());
+        let name = self.suite.map_or(self.workload.name.clone(), |suite| suite.name().into());
         Ok(Options {
-            suite,
+            suite: self.suite,
             workloads: self.workloads,
             output: result_file(self.files.output, &format!("kvbench-{name}"), self.files.resume)?,
             stores: self.stores,
-            durabilities: self.fsync.into_iter().map(Into::into).collect(),
+            durabilities: self.fsync,
             may_lose: self.may_lose,
-            commits: self
-                .commits
-                .into_iter()
-                .map(|word| match word {
-                    CommitsWord::Own => Commits::Own,
-                    CommitsWord::Groups => Commits::Groups,
-                })
-                .collect(),
+            commits: self.commits,
             wire: self.wire.wire,
             target: self.wire.foreign(),
             seconds: self.seconds,
@@ -380,7 +322,7 @@ impl WireFlags {
         Some(ExternalServer {
             address: self.target?,
             name: self.target_name,
-            durability: self.target_fsync.map(Into::into),
+            durability: self.target_fsync,
             pid: self.target_pid,
             flush: self.flush_target,
         })

@@ -1,9 +1,10 @@
 //! Kinds of power cuts: which unsynced bytes and names are left on the medium.
 
+use clap::ValueEnum;
 use rand::{Rng, rngs::SmallRng};
 
-/// Kind of power cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Kind of power cut (`--cut`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Cut {
     /// All unsynced bytes and names are lost.
     Drop,
