@@ -168,7 +168,7 @@ pub(super) fn with_retries(
     loop {
         match write(OptimisticTransaction::begin(cluster)?) {
             Err(Error::Conflict { .. }) if begin.elapsed() < TIMEOUT => {}
-            outcome => return commit_outcome,
+            outcome => return outcome,
         }
     }
 }
