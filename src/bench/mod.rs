@@ -6,11 +6,11 @@
 //! - [`compare`] and [`report`]: interpretation of results. Comparison of two runs cell by cell; tables, charts.
 //! - [`reproduce`]: published experiments, run again, with the published numbers beside the new ones.
 //! - [`calibrate`]: check of every metric of a result against an engine with known costs.
-//! - [`run`]: execution. One process for each group of cells, threads over an engine or clients over
-//!   connections, and records of the measurements.
-//! - [`plan`]: the cells that the user's options ask for.
+//! - [`run`]: execution. One process for each job (cells that use the same data), threads over an engine or clients
+//!   over connections, and records of the measurements.
+//! - [`plan`]: the cells (one engine, one workload, one setting each) that the user's options ask for.
 //! - [`data`]: pairs to write, and the values that a read may return.
-//! - [`result`]: format of all that: result files and the metrics in them.
+//! - [`result`]: format of result files, and the metrics in them.
 //!
 //! A benchmark drives any [`Engine`](crate::engine::Engine), and compares every value that it reads with what was
 //! written:

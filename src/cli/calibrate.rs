@@ -37,12 +37,13 @@ impl Calibrate {
         Options { directory: self.dir.clone(), server_arguments }
     }
 
-    /// Returns the file in which the result is saved.
+    /// Returns the file in which the result is saved: `--output` or the default place; `None` if there is no default
+    /// place.
     pub fn output(&self) -> Option<PathBuf> {
         self.output.clone().or_else(stored_calibration::place)
     }
 
-    /// Returns the file to which the page of documentation is written.
+    /// Returns the file to which the page of documentation is written (`--markdown`), or `None` without the flag.
     pub fn markdown(&self) -> Option<&Path> {
         self.markdown.as_deref()
     }

@@ -17,19 +17,20 @@ use std::{
 use tempfile::{Builder, TempDir};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Result of a check.
+/// Result of a check of a store's data, with the text for the user.
 #[derive(Debug)]
 pub enum Verdict {
-    /// The data are not corrupted.
+    /// The checked data are not corrupted.
     Sound(String),
-    /// The data are corrupted.
+    /// The checked data are corrupted, or the engine crashed while it read them.
     Damaged(String),
     /// The data could not be checked.
     Unknown(String),
 }
 
 impl Verdict {
-    /// Returns the exit code of the program.
+    /// Returns the exit code of `kvbench check`: 0 for sound data, 1 for corrupted data, 2 if they could not be
+    /// checked.
     pub fn code(&self) -> u8 {
         match self {
             Self::Sound(_) => 0,
@@ -38,7 +39,7 @@ impl Verdict {
         }
     }
 
-    /// Returns the text for the user.
+    /// Returns the text for the user: the path, the verdict, and details.
     pub fn text(&self) -> &str {
         match self {
             Self::Sound(text) | Self::Damaged(text) | Self::Unknown(text) => text,
@@ -57,7 +58,7 @@ impl Verdict {
     }
 }
 
-/// Checks the data at `path` without changing them.
+/// Checks the data of a store at `path` for corruption, without changing them.
 pub fn check(path: &Path) -> Verdict {
     let unknown = |error| Verdict::Unknown(format!("cannot be checked: {}", error_line(&error)));
     let named = |text| format!("{}: {text}", path.display());
@@ -81,7 +82,8 @@ fn owner(path: &Path) -> anyhow::Result<&'static Kind> {
     Kind::owner(path).context("it does not hold data of a store of this build (see `kvbench stores`)")
 }
 
-/// Checks a copy of the data in this process, which may crash.
+/// Checks a copy of the data of the store `store` in this process, which may crash on corrupted data: `kvbench check`
+/// starts this process for it.
 pub fn check_here(store: &str, copy: &Path) -> Verdict {
     // The parent process removes the copy, so this process must end with it.
     #[cfg(target_os = "linux")]
@@ -92,7 +94,7 @@ pub fn check_here(store: &str, copy: &Path) -> Verdict {
     }
 }
 
-/// Checks a copy in a child process, since an engine may crash on corrupted data.
+/// Copies the data at `path` and checks the copy in a child process, since an engine may crash on corrupted data.
 fn check_a_copy(kind: &Kind, path: &Path) -> anyhow::Result<Verdict> {
     let copy = scratch()?;
     let data = copy.path().join("data");
@@ -122,8 +124,8 @@ fn verdict_of(output: &Output, kind: &Kind, copy: &Path, path: &Path) -> Verdict
     }
 }
 
-/// Creates a directory for the copy that no other user may enter, because the copy contains the same secrets as
-/// the data. The directory is removed on drop, and at SIGINT and SIGTERM.
+/// Creates a directory for the copy of the checked data. No other user may enter it, because the copy contains the same
+/// secrets as the data. The directory is removed on drop, and at SIGINT and SIGTERM.
 fn scratch() -> anyhow::Result<TempDir> {
     let place = scratch_place();
     let mut options = Builder::new();
@@ -135,14 +137,15 @@ fn scratch() -> anyhow::Result<TempDir> {
     Ok(scratch)
 }
 
-/// Returns TMPDIR, or else a directory on a disk, since /tmp may be in memory and the data larger than that.
+/// Returns the directory for copies: TMPDIR, or otherwise one on a disk, since /tmp may be in memory and the data
+/// larger than that.
 fn scratch_place() -> PathBuf {
     let on_disk = || Some(PathBuf::from("/var/tmp")).filter(|path| path.is_dir());
     env::var_os("TMPDIR").map(PathBuf::from).or_else(on_disk).unwrap_or_else(env::temp_dir)
 }
 
-/// Starts a thread that, at SIGINT and SIGTERM, removes the directory and ends the process with the exit code that
-/// a shell expects.
+/// Starts a thread that, at SIGINT and SIGTERM, removes the directory `scratch` and ends the process with the exit code
+/// that a shell expects.
 fn remove_at_signals(scratch: PathBuf) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let caught = |kind| {
@@ -166,8 +169,8 @@ fn remove_at_signals(scratch: PathBuf) -> io::Result<()> {
     thread::Builder::new().name("signals".into()).spawn(remove).map(drop)
 }
 
-/// Copies a file or a directory while no server has it open. The outer error is one of reading the data, the inner
-/// one of writing the copy.
+/// Copies a file or a directory of data, and fails if a process has locked a file. The outer error is one of reading
+/// the data or of such a lock, the inner one of writing the copy.
 fn copy_all(from: &Path, to: &Path) -> anyhow::Result<io::Result<()>> {
     if !from.is_dir() {
         let file = File::open(from).with_context(|| format!("cannot open {}", from.display()))?;
@@ -198,7 +201,8 @@ fn refuse_locked(file: &File, path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns `true` if another process holds a record lock (fcntl), which RocksDB uses; flock does not detect it.
+/// Returns `true` if another process holds a record lock (fcntl) on the file, which RocksDB uses; flock does not detect
+/// it.
 #[cfg(target_os = "linux")]
 fn has_record_lock(file: &File) -> bool {
     use nix::fcntl::{FcntlArg, fcntl};

@@ -30,7 +30,8 @@ pub fn expand(mut words: Vec<OsString>) -> Result<Vec<OsString>, Error> {
     Ok(words)
 }
 
-/// Returns the file that `--config` names, if the subcommand is `serve`.
+/// Returns the file that `--config` names, if the subcommand is `serve` or absent; otherwise, and without the flag,
+/// `None`.
 fn named(words: &[OsString]) -> Option<PathBuf> {
     let first = words.get(1)?;
     if first != "serve" && !first.to_string_lossy().starts_with('-') {
@@ -45,7 +46,8 @@ fn named(words: &[OsString]) -> Option<PathBuf> {
     })
 }
 
-/// Returns the flag of a line, or `None` if the line is empty or a comment.
+/// Returns the flag for a line of the configuration file (`--port=6380` for `port 6380`), or `None` if the line is
+/// empty or a comment. Fails with the reason if `serve` does not accept the flag.
 fn flag(line: &str) -> Result<Option<String>, String> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {

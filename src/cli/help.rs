@@ -22,7 +22,7 @@ const SERVE: &[&str] = &[
 const BENCH: &[&str] =
     &["suite", "mix", "value_bytes", "keys", "stores", "fsync", "threads", "seconds", "quick", "output"];
 
-/// Limits what `-h` shows of the program's command line.
+/// Limits which flags of `serve` and `bench` `-h` shows; `--help` shows all.
 pub(super) fn with_short_helps(command: Command) -> Command {
     let command = with_short_help(command, SERVE);
     let command = command.mut_subcommand("serve", |command| with_short_help(command, SERVE));
@@ -40,7 +40,8 @@ fn with_short_help(command: Command, shown: &[&str]) -> Command {
     })
 }
 
-/// Returns the name of the store that an error is about, if the word that clap did not expect is one.
+/// Returns the name of the store if clap's `error` is about a word that it did not expect, and this word names a store;
+/// otherwise `None`.
 pub(super) fn store_without_flag(error: &Error) -> Option<&'static str> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
 

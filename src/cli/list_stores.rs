@@ -7,7 +7,7 @@ use crate::{
 use serde::Serialize;
 use std::fmt::{self, Write};
 
-/// Returns the details of each of `stores`, for a terminal.
+/// Returns the properties, loss bounds, crash tests and caveats of each of `stores`, for a terminal.
 pub fn details_text(stores: &[&'static Kind]) -> String {
     let mut text = String::new();
     let proved = Results::published();
@@ -18,7 +18,7 @@ pub fn details_text(stores: &[&'static Kind]) -> String {
     text
 }
 
-/// Returns a table of all stores for a terminal: one line for each fsync policy.
+/// Returns a table of all stores for a terminal: one line for each store and fsync policy, with the loss bounds.
 pub fn table_text() -> String {
     let mut rows = vec![[
         "--store".to_owned(),
@@ -57,7 +57,7 @@ pub fn table_text() -> String {
     text + "\nkvbench stores NAME: libraries, settings, crash tests and caveats of a store\n"
 }
 
-/// Returns the list as a Markdown table, for the README.
+/// Returns the table of the stores of this build, without those on clusters, as Markdown for the README.
 pub fn markdown() -> String {
     let mut text = String::from(
         "| `--store` | | ordered | `:memory:` | `--fsync` | a killed process loses | a power cut loses |\n\
@@ -80,16 +80,17 @@ pub fn markdown() -> String {
     text
 }
 
-/// Facts about an engine, for scripts.
+/// Facts about an engine as JSON, for scripts.
 #[derive(Serialize)]
 struct Facts {
     #[serde(flatten)]
     info: &'static Info,
-    /// Cargo feature that a build with the engine needs.
+    /// Cargo feature that a build with the engine needs; `None` if it needs none.
     feature: Option<&'static str>,
 }
 
-/// Returns the list as a JSON array with one engine on each line, so that `sed` can read it too.
+/// Returns the facts about all stores of this build as a JSON array with one store on each line, so that `sed` can read
+/// it too.
 ///
 /// # Errors
 ///
@@ -144,7 +145,7 @@ fn count(info: &Info) -> &'static str {
     if info.capabilities.constant_count { "known" } else { "scans every key" }
 }
 
-/// Returns the numbers of crash-test rounds behind the loss bounds of an fsync policy.
+/// Returns the numbers of crash-test rounds behind the loss bounds of a store under an fsync policy, as text.
 fn proof(info: &Info, fsync: Fsync, proved: &Results) -> String {
     let tried = |mode, strikes| match proved.rounds(info.name, info.storage_format(), fsync.as_str(), mode) {
         0 => format!("no {strikes} tested"),

@@ -15,7 +15,7 @@ pub enum Format {
     Json,
 }
 
-/// Log line in JSON.
+/// Line of the log as a JSON object.
 #[derive(Serialize)]
 struct Line<'a> {
     time: String,
@@ -35,7 +35,8 @@ fn json(level: Level, target: &str, message: String) -> String {
     serde_json::to_string(&line).unwrap_or_default()
 }
 
-/// Returns a line for standard output in the format of the log: a plain line has no time and no level.
+/// Returns the line that the server prints to standard output when it is ready, in the format of the log: a plain line
+/// has no time and no level.
 pub fn start_line(format: Format, message: String) -> String {
     match format {
         Format::Plain => message,

@@ -60,7 +60,7 @@ Examples:
   kvbench compare a.json b.json --fail-above 10%   what became slower
   redis-benchmark -p 6380 -t set,get -P 16         put load on it";
 
-/// Features with subcommands: the name, `true` if this build has it, and the subcommands.
+/// Cargo features with subcommands: name of the feature, `true` if this build has it, and its subcommands.
 const FEATURES: &[(&str, bool, &[&str])] = &[
     ("bench", cfg!(feature = "bench"), &["bench", "calibrate", "compare", "export", "report", "reproduce"]),
     ("manual", cfg!(feature = "manual"), &["completions", "man"]),
@@ -198,18 +198,18 @@ pub enum CliError {
     /// Error in the file that `--config` names.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Name of a store that is not behind the flag for it.
+    /// Name of a store in the place of a subcommand, without the flag for it.
     #[error("{store} is the name of a store, and no subcommand: write {flag} {store}")]
     StoreWithoutFlag {
-        /// The store.
+        /// Name of the store.
         store: &'static str,
-        /// The flag that takes the name.
+        /// Flag that takes the name of a store: `--store`, or `--stores` of `bench`.
         flag: &'static str,
     },
     /// Subcommand of a feature that this build lacks.
     #[error("this build has no `kvbench {command}`: build it with --features {feature}")]
     NotBuilt {
-        /// The subcommand.
+        /// Name of the subcommand.
         command: String,
         /// The Cargo feature with this subcommand.
         feature: &'static str,
@@ -279,7 +279,8 @@ pub struct Report {
 
 #[cfg(feature = "bench")]
 impl Report {
-    /// Returns the directory for the report.
+    /// Returns the directory for the report: `--output`, otherwise the only input if it is a directory, otherwise the
+    /// working directory.
     pub fn output(&self) -> PathBuf {
         match (&self.output, self.inputs.as_slice()) {
             (Some(output), _) => output.clone(),
@@ -366,7 +367,7 @@ fn error_line(error: &anyhow::Error) -> String {
     line
 }
 
-/// Returns the definition of the command line.
+/// Returns clap's definition of the program's command line.
 fn command_line() -> clap::Command {
     help::with_short_helps(Cli::command())
 }

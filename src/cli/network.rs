@@ -94,7 +94,7 @@ pub(super) struct Network {
     tls_auth_clients: Option<AuthClients>,
 }
 
-/// `--port`
+/// Value of `--port`: the TCP port, or `None` for `off`.
 #[derive(Clone, Copy, Debug)]
 struct Port(Option<u16>);
 
@@ -112,12 +112,13 @@ fn mode(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Returns the parser of times up to a year, in seconds.
+/// Returns the parser of times from 0 to a year, as a whole number of seconds.
 fn seconds() -> impl Fn(&str) -> Result<u64, String> + Clone {
     time(TimeUnit::Seconds, 0..=31_536_000)
 }
 
-/// Parses `--client-query-buffer-limit`: from Redis' minimum up to what a 32-bit position can address.
+/// Parses `--client-query-buffer-limit`: at least 1 MiB, Redis' minimum, and less than 4 GiB, what a 32-bit position
+/// can address.
 fn query_limit(text: &str) -> Result<ByteSize, String> {
     let size = size(text)?;
     match (1 << 20..1 << 32).contains(&size.as_u64()) {
@@ -144,7 +145,7 @@ fn bytes(size: ByteSize) -> usize {
 }
 
 impl Network {
-    /// Returns the typed options, and the disabled commands.
+    /// Returns the network part of the server's configuration, and the names of the disabled commands.
     pub(super) fn config(self) -> (config::Network, Vec<&'static str>) {
         let tls = self.tls();
         let network = config::Network {

@@ -82,7 +82,7 @@ impl Reproduce {
         self.dry_run
     }
 
-    /// Returns the options of the run.
+    /// Returns the options of the benchmark run that repeats the publication's experiment.
     ///
     /// # Errors
     ///

@@ -45,6 +45,7 @@ pub struct Serve {
     #[arg(long, value_enum, default_value = "auto", help_heading = "Store")]
     read_ahead: ReadAhead,
     /// Compression of blocks on disk
+    /// (`kvbench stores NAME` says if a store supports it)
     #[arg(long, value_enum, default_value = "none", help_heading = "Store")]
     compression: Compression,
     /// Read the files of RocksDB past the kernel's page cache: what is not in --cache-size is read from the disk
@@ -89,7 +90,7 @@ struct Slowness {
     latency_monitor_threshold: u64,
 }
 
-/// Parses `--slowlog-log-slower-than`, in microseconds; -1 disables the log.
+/// Parses `--slowlog-log-slower-than`, in microseconds; -1: no command is recorded in SLOWLOG.
 fn slower_than(text: &str) -> Result<i64, String> {
     match text {
         "-1" => Ok(-1),
@@ -139,7 +140,8 @@ impl Serve {
         self.store.or_else(owner).unwrap_or(Kind::DEFAULT)
     }
 
-    /// Returns the location of the data of an engine.
+    /// Returns the location of the data of the engine `kind`: a cluster, memory, or the path `--path` (default:
+    /// `STORE.db`).
     fn location(&self, kind: &Kind) -> Location {
         if let Some(location) = self.cluster.location(kind.info, self.path.is_some()) {
             return location;
@@ -151,7 +153,7 @@ impl Serve {
         }
     }
 
-    /// Returns the options of the server. Defaults that depend on other flags or on the machine are filled in.
+    /// Returns the server's configuration. Defaults that depend on other flags or on the machine are filled in.
     pub fn config(self) -> Config {
         let kind = self.kind();
         let location = self.location(kind);

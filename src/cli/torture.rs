@@ -99,12 +99,12 @@ enum PromiseWord {
 }
 
 impl Torture {
-    /// Returns the result file to print instead of running crash tests.
+    /// Returns the result file that is printed instead of running crash tests (`--table`), or `None` without the flag.
     pub fn table(&self) -> Option<&Path> {
         self.table.as_deref()
     }
 
-    /// Returns the options of the run.
+    /// Returns the options of the crash tests that the flags describe.
     pub fn options(self) -> anyhow::Result<Options> {
         let subjects = match self.program.split_first() {
             Some((program, arguments)) => vec![self.foreign(program, arguments)],
@@ -124,7 +124,8 @@ impl Torture {
         })
     }
 
-    /// Returns the command that repeats a round, without the flags of the subject, mode and seed.
+    /// Returns the command that repeats a round, without the flags of the server under test, the injected fault and the
+    /// seed.
     fn again(&self) -> String {
         let cuts: Vec<_> = self.cut.iter().filter_map(ValueEnum::to_possible_value).collect();
         let cuts: Vec<_> = cuts.iter().map(|cut| cut.get_name()).collect();
@@ -184,8 +185,8 @@ impl Torture {
     }
 }
 
-/// Returns the arguments that serve a store. The small cache makes RocksDB flush and compact, and sled write
-/// pages.
+/// Returns the arguments with which `kvbench` serves a store in a crash test. The small cache makes RocksDB flush and
+/// compact, and sled write pages.
 fn server_arguments(store: &str, fsync: Fsync) -> Vec<String> {
     let words = ["serve", "--store", store, "--path", "{dir}/data", "--fsync", fsync.as_str()];
     let more = ["--cache-size", "8MiB", "--port", "{port}", "--log-level", "warn"];

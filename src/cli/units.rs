@@ -3,10 +3,10 @@
 use bytesize::ByteSize;
 use std::ops::RangeInclusive;
 
-/// Suffixes of counts, with their factors.
+/// Suffixes of counts (`5m` is 5,000,000), with their factors.
 const COUNTS: &[(&str, f64)] = &[("k", 1e3), ("m", 1e6), ("g", 1e9)];
 
-/// Units of time in seconds.
+/// Suffixes of times, with their lengths in seconds.
 const TIMES: &[(&str, f64)] = &[
     ("us", 1e-6),
     ("ms", 1e-3),
@@ -18,7 +18,7 @@ const TIMES: &[(&str, f64)] = &[
     ("d", 86_400.0),
 ];
 
-/// Unit of a flag for a time whose value has no unit of its own.
+/// Unit of a flag's value, a time, if the value names no unit of its own.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TimeUnit {
     Microseconds,
@@ -56,7 +56,8 @@ fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     number.filter(|number| number.is_finite())
 }
 
-/// Returns a float without a fraction as an integer. A difference that rounding explains is no fraction: 1.1k.
+/// Returns a float without a fraction as an integer, or `None` if it has one. A difference that rounding explains is no
+/// fraction: 1.1k.
 fn whole(number: f64) -> Option<u64> {
     let rounded = number.round();
     let is_whole = (number - rounded).abs() <= 1e-9 * rounded.max(1.0);
@@ -89,14 +90,14 @@ pub(super) fn count<T: TryFrom<u64>>(
     }
 }
 
-/// Parses a rate above 0: `20000` or `20k`.
+/// Parses a rate above 0, without a unit of time: `20000` or `20k`.
 #[cfg(feature = "bench")]
 pub(super) fn rate(text: &str) -> Result<f64, String> {
     let number = scaled(text, COUNTS).filter(|number| *number > 0.0);
     number.ok_or_else(|| "it must be a number above 0, such as 20000 or 20k".into())
 }
 
-/// Parses a size: `4096`, `1KiB` or `2GB`.
+/// Parses a size in bytes: `4096`, `1KiB` or `2GB`.
 pub(super) fn size(text: &str) -> Result<ByteSize, String> {
     let wrong = |_| "it must be a size, such as 4096, 64KiB or 1GB".into();
     text.trim().replace('_', "").parse().map_err(wrong)
@@ -115,14 +116,14 @@ pub(super) fn time(
     }
 }
 
-/// Parses a time in seconds of 0 or more: `0.5`, `30s` or `5m`.
+/// Parses a time of 0 or more, and returns it in seconds: `0.5`, `30s` or `5m`.
 #[cfg(any(test, feature = "bench"))]
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
     let number = scaled(text, TIMES).filter(|number| *number >= 0.0);
     number.ok_or_else(|| "it must be a time of 0 or more, such as 0.5 (seconds), 30s or 5m".into())
 }
 
-/// Parses a time in seconds above 0: `0.5`, `30s` or `5m`.
+/// Parses a time above 0, and returns it in seconds: `0.5`, `30s` or `5m`.
 #[cfg(any(test, feature = "bench", feature = "top"))]
 pub(super) fn positive_seconds(text: &str) -> Result<f64, String> {
     let number = scaled(text, TIMES).filter(|number| *number > 0.0);

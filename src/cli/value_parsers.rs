@@ -8,7 +8,7 @@ use clap::{
 };
 use std::ffi::OsStr;
 
-/// Parser of the name of a store.
+/// Parser of the name of a store, which returns its engine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KindParser;
 

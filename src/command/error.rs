@@ -15,7 +15,7 @@ pub enum Error {
     /// Text of the error reply, composed for the request; starts with the error code.
     #[error("{}", String::from_utf8_lossy(.0))]
     Words(Vec<u8>),
-    /// Error of the store.
+    /// Error of the store, which is written as its text.
     #[error(transparent)]
     Store(#[from] store::Error),
 }
@@ -26,7 +26,7 @@ impl Error {
         Self::Words([b"ERR invalid expire time in '", command, b"' command"].concat())
     }
 
-    /// Writes the error reply.
+    /// Writes this error as the reply.
     pub fn write(&self, reply: &mut Reply) {
         match self {
             Self::Words(words) => reply.error(words),
@@ -76,7 +76,7 @@ pub(super) fn abort(reply: &mut Reply) {
     reply.error("EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command");
 }
 
-/// Maximum number of bytes from a request that Redis quotes in an error.
+/// Maximum number of bytes of a request that an error quotes, as in Redis.
 const QUOTED: usize = 128;
 
 /// Returns the first `most` bytes of `word`, as Redis quotes them.
@@ -112,7 +112,7 @@ pub(super) fn unknown(args: Args<'_>, reply: &mut Reply) {
     reply.error(text);
 }
 
-/// Missing features, and the names of the commands that need them.
+/// Features of Redis that kvbench lacks, each with the names of the commands that need it.
 const OUTSIDE: &[(&str, &str)] = &[
     (
         "lists",
@@ -156,7 +156,7 @@ const OUTSIDE: &[(&str, &str)] = &[
     ("modules", "module"),
 ];
 
-/// Returns the missing feature that a command of Redis needs.
+/// Returns the feature that kvbench lacks for the Redis command `name`; `None` if Redis has no such command.
 fn unsupported_feature(name: &[u8]) -> Option<&'static str> {
     let named = |names: &str| names.split(' ').any(|word| name.eq_ignore_ascii_case(word.as_bytes()));
     OUTSIDE.iter().find(|(_, names)| named(names)).map(|(what, _)| *what)

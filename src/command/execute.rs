@@ -27,20 +27,20 @@ impl KeyHits {
         *counter += 1;
     }
 
-    /// Adds other numbers of keys.
+    /// Adds the hits and misses of `other`.
     pub fn add(&mut self, other: Self) {
         self.hits += other.hits;
         self.misses += other.misses;
     }
 }
 
-/// Maximum number of keys of a [`Handler::DeleteEach`] request that are written in one commit.
+/// Maximum number of keys of a DEL or UNLINK that are removed in one commit.
 const KEYS_PER_COMMIT: usize = 1024;
 
-/// Progress of a [`Handler::DeleteEach`] request over its commits.
+/// Progress of a request such as DEL ([`Handler::DeleteEach`]) that may take several commits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
-    /// Number of keys that were processed.
+    /// Number of the request's keys that were processed.
     keys: usize,
     /// Number of processed keys that count for the reply: those for which the command's function returned `true`.
     count: i64,
@@ -63,9 +63,9 @@ impl Progress {
 /// Part of a request that a call of [`execute`] has executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// The whole request. Its reply is written.
+    /// The whole request was executed. Its reply is written.
     Whole,
-    /// Some keys of a request that takes several calls. No reply is written yet.
+    /// Only some keys of the request were processed; the others need further calls. No reply is written yet.
     MoreKeys,
 }
 
@@ -101,7 +101,7 @@ pub fn execute<'g>(
     })
 }
 
-/// Processes the next [`KEYS_PER_COMMIT`] keys of a request.
+/// Removes the next [`KEYS_PER_COMMIT`] keys of a DEL or UNLINK, and writes the reply after the last key.
 fn delete_each<'g>(
     delete: DeleteCommand,
     args: Args<'g>,
@@ -139,11 +139,11 @@ fn execute_read(
     Ok(())
 }
 
-/// Value that stands for one that exists but cannot be read.
+/// Value that commands see in place of one that exists, but cannot be read.
 const UNREADABLE: Option<Entry<'_>> = Some(Entry { value: &[], deadline: 0 });
 
 impl Read {
-    /// Returns the number of keys of a request.
+    /// Returns the number of keys that a read request has.
     fn keys(self, args: Args<'_>) -> usize {
         if let Self::Each(_) | Self::Count(_) = self { args.len() - 1 } else { 1 }
     }
@@ -196,11 +196,11 @@ impl ReadCall {
     }
 }
 
-/// Sizes at which a [`StepReader`] stops, in bytes.
+/// Sizes in bytes at which the execution of read requests under one snapshot ([`StepReader`]) stops.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadLimits {
-    /// Maximum size of the values that the reply of one request copies, together with the values that the step goes
-    /// over.
+    /// Maximum size in bytes of the values in the reply of one request, together with the values that earlier
+    /// commands such as BITCOUNT have read.
     pub copy: usize,
     /// Size of all replies from which no further request is answered.
     pub reply: usize,
@@ -216,9 +216,9 @@ pub struct StepReader<'r> {
     clock: ExpirationClock,
     /// Index of the request that takes the next value.
     next: usize,
-    /// Progress of that request.
+    /// Progress of the request that takes the next value.
     call: ReadCall,
-    /// Position in the reply buffer at which the reply of that request begins.
+    /// Position in the reply buffer at which the reply of the request that takes the next value begins.
     reply_start: usize,
     /// Hits and misses of the completed requests.
     hits: KeyHits,
@@ -228,12 +228,12 @@ pub struct StepReader<'r> {
     is_too_large: bool,
 }
 
-/// Result of a [`StepReader`].
+/// Result of the execution of read requests by a [`StepReader`].
 #[derive(Clone, Copy, Debug)]
 pub struct ReadOutcome {
     /// Index of the first request that was not answered.
     pub next: usize,
-    /// Length of the reply buffer without the reply of that request.
+    /// Length in bytes of the reply buffer up to the end of the replies of the answered requests.
     pub reply_len: usize,
     /// Hits and misses of the answered requests.
     pub hits: KeyHits,
@@ -269,7 +269,7 @@ impl<'r> StepReader<'r> {
         }
     }
 
-    /// Returns the current request, or `None` if it is not a read.
+    /// Returns the request that takes the next value, or `None` if no read request is left.
     #[inline]
     fn current(&self) -> Option<(&'static Spec, Read, Args<'r>)> {
         let Lookup::Known(spec, _) = *self.lookups.get(self.next)? else { return None };
@@ -337,7 +337,7 @@ impl<'r> StepReader<'r> {
         Some(read.keys(args) - keys)
     }
 
-    /// Returns the result of the values so far.
+    /// Returns the result of the requests that were answered so far.
     pub fn finish(self) -> ReadOutcome {
         let Self { next, reply_start: reply_len, hits, is_too_large, .. } = self;
         ReadOutcome { next, reply_len, hits, is_too_large }

@@ -83,7 +83,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// Returns the name of the group.
+    /// Returns the name of the command group.
     pub const fn name(self) -> &'static str {
         match self {
             Self::String => "string",
@@ -95,7 +95,7 @@ impl Group {
         }
     }
 
-    /// Returns the ACL category of most commands of the group; empty: none.
+    /// Returns the ACL category of most commands of the group, or an empty string for none.
     pub const fn category(self) -> &'static str {
         match self {
             Self::Generic => "keyspace",

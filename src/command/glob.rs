@@ -29,7 +29,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// Returns the pattern after its first element if that element matches `byte`.
+/// Returns the rest of `pattern` behind its first element if that element matches `byte`, otherwise `None`.
 fn step(pattern: &[u8], byte: u8) -> Option<&[u8]> {
     match pattern {
         [b'?', rest @ ..] => Some(rest),
@@ -69,7 +69,7 @@ fn step_class(class: &[u8], byte: u8) -> Option<&[u8]> {
     (found != negated).then_some(rest)
 }
 
-/// Returns the bytes with which every match begins.
+/// Returns the bytes of a glob pattern with which every matching text begins.
 pub fn literal_prefix(pattern: &[u8]) -> &[u8] {
     let end = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
     pattern.get(..end).unwrap_or_default()

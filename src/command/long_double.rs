@@ -8,7 +8,7 @@ use std::{
     fmt::{self, Write},
 };
 
-/// Maximum length of a number in Redis, in bytes.
+/// Maximum length of the text of a number in Redis, in bytes.
 const MAX_TEXT: usize = 5 * 1024 - 1;
 
 /// Minimum exponent of the lowest mantissa bit: that of the smallest numbers.
@@ -56,7 +56,7 @@ impl Extended {
         (!number.infinite).then_some(number)
     }
 
-    /// Returns the sum; `None` if it is infinite or undefined.
+    /// Returns the sum of two numbers; `None` if it is infinite or undefined.
     pub(super) fn add(self, other: Self) -> Option<Self> {
         if self.infinite || other.infinite {
             return None;
@@ -232,7 +232,7 @@ impl Natural {
         self.0.last().map_or(0, |last| 32 * self.0.len() as u32 - last.leading_zeros())
     }
 
-    /// Returns the lowest 64 bits.
+    /// Returns the lowest 64 bits of the number.
     fn low(&self) -> u64 {
         u64::from(self.limb(0)) | u64::from(self.limb(1)) << 32
     }
@@ -298,7 +298,7 @@ impl Natural {
         (kept, bit(by - 1), (0..by - 1).any(bit))
     }
 
-    /// Returns the quotient by 2^`by`, rounded to the nearest integer; of two equally near integers, the even
+    /// Returns the number divided by 2^`by`, rounded to the nearest integer; of two equally near integers, the even
     /// one.
     fn divided(&self, by: u32) -> Self {
         let bit = |index: u32| self.limb((index / 32) as usize) >> (index % 32) & 1 == 1;
@@ -312,7 +312,7 @@ impl Natural {
         if half && (rest || quotient.limb(0) & 1 == 1) { quotient.plus(&1.into()) } else { quotient }
     }
 
-    /// Returns the quotient, and `true` if there is a remainder.
+    /// Returns the quotient of the division by `divisor`, and `true` if there is a remainder.
     fn divided_by(&self, divisor: &Self) -> (Self, bool) {
         let (mut quotient, mut rest) = (Self::default(), self.clone());
         for shift in (0..=self.bits().saturating_sub(divisor.bits())).rev() {
@@ -357,7 +357,7 @@ mod tests {
         a.add(b).map(|sum| sum.to_string())
     }
 
-    /// Expected sums: replies of redis-server 7.0.15 on x86.
+    /// Sums equal the replies of redis-server 7.0.15 on x86, which computes with `long double`.
     #[test]
     fn sums_have_extended_precision() {
         for (a, b, expected) in [

@@ -3,19 +3,19 @@
 
 use std::{env, fs, time::Duration};
 
-/// Sizes of memory, in bytes.
+/// Sizes of the memory of this process and of the machine, in bytes; `None` if not reported.
 pub struct Memory {
-    /// Memory in use: heap and stacks, without mapped files.
+    /// Memory that the process uses for heap and stacks, without mapped files.
     pub used: Option<u64>,
-    /// Physical memory in use, including mapped files.
+    /// Physical memory that the process uses, including mapped files.
     pub resident: Option<u64>,
-    /// Maximum physical memory used since the start.
+    /// Maximum physical memory that the process has used since its start.
     pub peak: Option<u64>,
     /// Physical memory of the machine.
     pub total: Option<u64>,
 }
 
-/// Returns the memory use; only Linux reports it.
+/// Returns the memory use of this process; only Linux reports it.
 pub fn memory() -> Memory {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let machine = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -32,7 +32,7 @@ fn bytes(text: &str, field: &str) -> Option<u64> {
     kib.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// Returns the CPU time in the kernel and in user mode.
+/// Returns the CPU time that this process has used, in the kernel and in user mode.
 #[cfg(target_os = "linux")]
 pub fn processor() -> Option<(Duration, Duration)> {
     times(nix::sys::resource::UsageWho::RUSAGE_SELF)
@@ -53,13 +53,13 @@ fn times(who: nix::sys::resource::UsageWho) -> Option<(Duration, Duration)> {
     Some((time(usage.system_time()), time(usage.user_time())))
 }
 
-/// Returns the CPU time in the kernel and in user mode.
+/// Returns `None`: on this platform the CPU time of the process is not read.
 #[cfg(not(target_os = "linux"))]
 pub fn processor() -> Option<(Duration, Duration)> {
     None
 }
 
-/// Returns the CPU time, in the kernel and in user mode, of child processes that have ended.
+/// Returns `None`: on this platform the CPU time of child processes is not read.
 #[cfg(not(target_os = "linux"))]
 pub fn processor_of_children() -> Option<(Duration, Duration)> {
     None

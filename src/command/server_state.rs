@@ -30,29 +30,29 @@ pub struct ServerState {
     pub file: ConfigFile,
     /// Settings that CONFIG SET changes.
     pub live: RuntimeSettings,
-    /// Open connections.
+    /// Registry of the open connections.
     pub clients: Arc<ClientRegistry>,
-    /// Connections that have sent MONITOR.
+    /// Connections in MONITOR mode.
     pub monitors: MonitorHub,
     /// Log of slow commands (SLOWLOG).
     pub slow: SlowLog,
     /// Latency spikes (LATENCY).
     pub spikes: LatencyEvents,
-    /// Counts of error replies.
+    /// Number of error replies by error code.
     pub errors: ErrorStats,
-    /// Statistics of commits and syncs.
+    /// Statistics of commits, and of syncs under `everysec`.
     pub groups: CommitStats,
     /// Names of commands, and of `command|subcommand`: see [`CommandTable::names`](super::CommandTable::names).
     pub names: Vec<&'static str>,
     /// Random identifier of this server process: 40 hexadecimal digits.
     pub run_id: String,
-    /// Number of refused connections.
+    /// Number of connections refused because of `--maxclients` or protected mode.
     pub rejected: AtomicU64,
     /// Number of expired keys that the store had removed at the last CONFIG RESETSTAT.
     pub expired: AtomicU64,
     /// The two latest snapshots of the counters, from which INFO computes rates; the older one first.
     pub seen: Mutex<[CounterSnapshot; 2]>,
-    /// TCP port; 0: none.
+    /// TCP port on which the server listens; 0: none.
     pub port: u16,
     /// Start time of the server.
     pub started: Instant,
@@ -60,7 +60,7 @@ pub struct ServerState {
     pub stats: Vec<CachePadded<Stats>>,
 }
 
-/// Values of the traffic counters at one time.
+/// Values of the counters of requests, received and sent bytes at one time.
 #[derive(Clone, Copy, Debug)]
 pub struct CounterSnapshot {
     time: Instant,
@@ -69,7 +69,7 @@ pub struct CounterSnapshot {
     sent: u64,
 }
 
-/// Rates per second.
+/// Rates of requests and traffic, per second.
 #[derive(Clone, Copy, Debug)]
 pub struct Rates {
     /// Requests per second.
@@ -98,8 +98,8 @@ impl ServerState {
         self.stats.iter().map(|worker| worker.connections.load(Ordering::Relaxed)).sum()
     }
 
-    /// Returns the statistics of one command, summed over all workers; `None` if no client has used the
-    /// command.
+    /// Returns the statistics of the command or subcommand number `index` of the table, summed over all workers;
+    /// `None` if no client has used it.
     pub fn command_total(&self, index: usize) -> Option<CommandTotal> {
         CommandTotal::of(self.stats.iter().map(|worker| &**worker), index)
     }
@@ -129,14 +129,14 @@ impl ServerState {
         }
     }
 
-    /// Records a commit that contained the writes of `size` connections.
+    /// Records a commit of the writes of `size` connections, which took `time`.
     pub fn note_commit(&self, size: usize, time: Duration) {
         self.groups.note_commit(size, time);
         let is_synced = self.store.fsync() == Fsync::Always;
         self.spikes.note(if is_synced { event::ALWAYS } else { event::WRITE }, time);
     }
 
-    /// Records a sync under `everysec`.
+    /// Records a sync under `everysec`, which took `time`.
     pub fn note_sync(&self, time: Duration) {
         self.groups.note_sync(time);
         self.spikes.note(event::SYNC, time);

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-/// Action on the connection after a reply.
+/// Action of the connection after a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AfterReply {
     /// Read the next request.
@@ -28,10 +28,10 @@ pub enum AfterReply {
 /// Mode that selects the requests that get a reply (CLIENT REPLY).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplyMode {
-    /// All requests.
+    /// All requests get a reply.
     #[default]
     On,
-    /// No request.
+    /// No request gets a reply.
     Off,
     /// CLIENT REPLY SKIP was received: the next request gets no reply, the later ones do.
     SkipNext,
@@ -39,7 +39,7 @@ pub enum ReplyMode {
     Skip,
 }
 
-/// Condition and time limit for which WAIT or WAITAOF wait.
+/// Wait that WAIT or WAITAOF has requested: its condition and its time limit.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitRequest {
     /// Maximum time to wait. Zero: WAITAOF waits for the sync without a limit, and WAIT does not wait at all,
@@ -52,7 +52,8 @@ pub struct WaitRequest {
 }
 
 impl WaitRequest {
-    /// Writes the reply to WAITAOF once the result of the sync is known.
+    /// Writes the reply to WAITAOF: the number of servers that have synced, this one (1 if `is_synced`) and replicas
+    /// (0).
     pub fn answer(is_synced: bool, reply: &mut Reply) {
         reply.array(2);
         reply.integer(is_synced.into());
@@ -69,7 +70,7 @@ pub struct Session {
     pub authenticated: bool,
     /// Database selected by the client.
     pub space: Database,
-    /// Action after the current reply.
+    /// Action of the connection after the current reply.
     pub after: AfterReply,
     /// Mode that selects the requests that get a reply.
     pub replies: ReplyMode,
@@ -83,14 +84,15 @@ pub struct Session {
 
 pub(super) const BAD_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
 
-/// Returns `name` if it is printable ASCII without spaces; the empty name is valid and removes the name.
+/// Returns `name` if it is printable ASCII without spaces, otherwise `None`; the empty name is valid and removes the
+/// name.
 pub(super) fn client_name(name: &[u8]) -> Option<Box<str>> {
     let name = str::from_utf8(name).ok()?;
     name.bytes().all(|byte| byte.is_ascii_graphic()).then(|| name.into())
 }
 
 impl Session {
-    /// Registers a new connection between two addresses and creates its state.
+    /// Registers a new connection from the address `peer` to the address `local`, and creates its state.
     pub fn new(id: u64, peer: Box<str>, local: Box<str>, context: &ServerState) -> Self {
         Self {
             member: context.clients.enter(id, peer, local),
@@ -104,7 +106,7 @@ impl Session {
         }
     }
 
-    /// Returns the part of the state that other connections can see.
+    /// Returns the part of the connection's state that other connections can see.
     pub fn client(&self) -> &Arc<Client> {
         &self.member.client
     }

@@ -38,7 +38,8 @@ pub enum Transaction {
 /// Function of a command and the way in which it is executed.
 #[derive(Clone, Copy)]
 pub enum Handler {
-    /// Reads values of keys. Adjacent reads of a pipeline are executed under one snapshot.
+    /// Reads values of keys. Adjacent reads of a pipeline are executed under one snapshot. Holds the command's
+    /// function.
     Read(Read),
     /// Writes; may read the keys that it changes. Adjacent writes of a pipeline are executed in one atomic commit. The
     /// function checks all arguments before its first write; the reply of a call that fails is discarded.
@@ -50,7 +51,7 @@ pub enum Handler {
     Keyspace(KeyspaceCommand),
     /// Answered at once from the state of the connection and of the server.
     Session(SessionCommand),
-    /// Describes commands.
+    /// Describes commands, from the command table.
     Commands(TableCommand),
     /// Reads or changes the state of the server; may take long.
     Blocking(BlockingCommand),
@@ -91,7 +92,7 @@ pub fn database(word: &[u8]) -> Result<Database, Error> {
     number.map(Database::new).ok_or(Error::Text("ERR DB index is out of range"))
 }
 
-/// Number of databases.
+/// Number of Redis databases.
 pub const DATABASES: u8 = 16;
 
 /// Maximum length of a value in bytes: Redis' `proto-max-bulk-len`.
@@ -108,7 +109,7 @@ pub(super) const ONE_KEY: Keys = (1, 1, 1);
 pub(super) const ALL_KEYS: Keys = (1, -1, 1);
 pub(super) const TWO_KEYS: Keys = (1, 2, 1);
 pub(super) const PAIRS: Keys = (1, -1, 2);
-/// Key position of a subcommand on one key.
+/// Key position of a subcommand with one key, which is the second argument.
 pub(super) const SECOND: Keys = (2, 2, 1);
 
 /// One row of the command table: a command, or a subcommand.
@@ -123,7 +124,7 @@ pub struct Spec {
     pub handler: Handler,
     /// Properties of the command.
     pub flags: Flags,
-    /// Command group, as in COMMAND DOCS.
+    /// Group of the command, as in COMMAND DOCS.
     pub group: Group,
     /// ACL categories that do not follow from the flags, separated by spaces.
     pub categories: &'static str,
@@ -131,7 +132,7 @@ pub struct Spec {
     pub since: &'static str,
     /// Summary of the command, one sentence.
     pub summary: &'static str,
-    /// Subcommands.
+    /// Subcommands of the command; empty if it has none.
     pub subcommands: &'static [Spec],
 }
 
@@ -190,7 +191,7 @@ impl Spec {
         self.name.split_once('|').map_or(self.name, |(_, word)| word)
     }
 
-    /// Returns the keys of a request at the positions of `self.keys`.
+    /// Returns the keys among the arguments of a request with this command.
     pub fn keys_of<'a>(&self, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
         let (first, last, step) = self.keys;
         let len = args.len();
@@ -205,7 +206,7 @@ impl Spec {
         self.has(BLIND) || self.has(BLIND_WITHOUT_OPTIONS) && args.len() == self.arity.unsigned_abs() as usize
     }
 
-    /// Finds the subcommand that a request names.
+    /// Returns the subcommand named `word`, with its index among the subcommands, or `None` if there is none.
     fn subcommand(&self, word: &[u8]) -> Option<(usize, &'static Self)> {
         let is_named = |(_, spec): &(usize, &'static Self)| word.eq_ignore_ascii_case(spec.word().as_bytes());
         self.subcommands.iter().enumerate().find(is_named)
@@ -245,11 +246,11 @@ impl StatsIndex {
 /// Reason why a request for a known command is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Too few or too many arguments.
+    /// The request has too few or too many arguments.
     Arity,
-    /// Keys in several hash slots, although the store commits each hash slot by itself.
+    /// The keys of the request are in several hash slots, although the store commits each hash slot by itself.
     CrossSlot,
-    /// A word that is no subcommand of the command.
+    /// The second word of the request is no subcommand of the command.
     Subcommand,
 }
 
@@ -260,7 +261,7 @@ pub enum Lookup {
     Known(&'static Spec, StatsIndex),
     /// Command, or subcommand, of a request that is refused.
     Refused(&'static Spec, StatsIndex, Refusal),
-    /// Unknown command.
+    /// No command of this name is enabled.
     Unknown,
 }
 
@@ -289,7 +290,7 @@ impl CommandTable {
         Self { rows, by_name }
     }
 
-    /// Returns the commands, family by family.
+    /// Returns the rows of all commands, family by family.
     pub fn rows(&self) -> &[&'static Spec] {
         &self.rows
     }
@@ -344,7 +345,7 @@ impl CommandTable {
         }
     }
 
-    /// Finds the row for a name that differs from the cached one, and replaces the cached one.
+    /// Finds the command named `name`, which differs from the last request's name, and makes it the last one.
     fn find_other<'a>(
         &self,
         name: &'a [u8],

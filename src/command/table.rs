@@ -27,18 +27,18 @@ const FAMILIES: &[&[Spec]] = &[
     latency::COMMANDS,
 ];
 
-/// Returns all commands, family by family.
+/// Returns the rows of all commands, family by family.
 pub fn table() -> impl Iterator<Item = &'static Spec> {
     FAMILIES.iter().copied().flatten()
 }
 
-/// Finds a command by its name; the case of letters is ignored.
+/// Returns the row of the command named `name`, or `None`; the case of letters is ignored.
 pub fn find(name: &str) -> Option<&'static Spec> {
     table().find(|spec| spec.name.eq_ignore_ascii_case(name))
 }
 
 impl CommandTable {
-    /// Creates a table of all commands except the `disabled` ones.
+    /// Creates a table of all commands except those whose names are in `disabled`.
     pub fn without(disabled: &[&str]) -> Self {
         Self::new(table().filter(|spec| !disabled.contains(&spec.name)).collect())
     }
@@ -71,7 +71,7 @@ pub fn markdown() -> String {
     text
 }
 
-/// Returns the number of arguments after the command name, as text.
+/// Returns the number of arguments of a command after its name, as text for the list of commands.
 fn arguments(arity: i32) -> String {
     let least = arity.unsigned_abs().saturating_sub(1);
     if arity < 0 { format!("{least} or more") } else { least.to_string() }

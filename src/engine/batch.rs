@@ -11,7 +11,7 @@ pub enum WriteOp<'a> {
     Put { key: &'a [u8], value: &'a [u8] },
     /// Removes `key`; no effect if it is absent.
     Delete { key: &'a [u8] },
-    /// Removes every key.
+    /// Removes every key of every database.
     Clear,
 }
 
@@ -25,7 +25,8 @@ const MAX_REUSED_WRITES: usize = 128 << 10;
 pub struct Batch<'a> {
     ops: Vec<WriteOp<'a>>,
     bytes: usize,
-    /// Ends of the parts: the number of writes and of bytes before each end.
+    /// Ends of the parts, of which each may become visible separately: number of writes, and bytes of keys and
+    /// values, before each end.
     parts: Vec<(usize, usize)>,
 }
 
@@ -35,7 +36,7 @@ impl<'a> Batch<'a> {
         Self { ops: Vec::with_capacity(ops), ..Self::default() }
     }
 
-    /// Creates a batch of the writes `ops`.
+    /// Creates a batch of the writes `ops`, in this order.
     pub fn of(ops: &[WriteOp<'a>]) -> Self {
         let mut batch = Self::with_capacity(ops.len());
         ops.iter().for_each(|op| batch.push(*op));
@@ -100,7 +101,7 @@ impl<'a> Batch<'a> {
         batch
     }
 
-    /// Returns `true` if the batch clears, and the effective writes: those after its last `Clear`.
+    /// Returns `true` if the batch has a `Clear`, and the effective writes: those after the last `Clear`.
     pub fn after_clear(&self) -> (bool, &[WriteOp<'a>]) {
         match self.ops.iter().rposition(|op| *op == WriteOp::Clear) {
             Some(last) => (true, self.ops.get(last + 1..).unwrap_or_default()),
@@ -136,7 +137,7 @@ impl<'a> Batch<'a> {
         pieces
     }
 
-    /// Returns the writes of each part that was ended, in order.
+    /// Returns the writes of each part that was ended by [`Batch::end_client`], in order.
     pub fn client_ends(&self) -> impl ExactSizeIterator<Item = &[WriteOp<'a>]> {
         let mut start = 0;
         self.parts.iter().map(move |&(end, _)| {
@@ -146,7 +147,7 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// Appends one write.
+    /// Appends the write `op` to the batch.
     #[inline]
     pub fn push(&mut self, op: WriteOp<'a>) {
         self.bytes += match op {
@@ -157,41 +158,41 @@ impl<'a> Batch<'a> {
         self.ops.push(op);
     }
 
-    /// Appends `WriteOp::Put`.
+    /// Appends a write that sets `key` to `value`.
     #[inline]
     pub fn put(&mut self, key: &'a [u8], value: &'a [u8]) {
         self.push(WriteOp::Put { key, value });
     }
 
-    /// Appends `WriteOp::Delete`.
+    /// Appends a write that removes `key`.
     #[inline]
     pub fn delete(&mut self, key: &'a [u8]) {
         self.push(WriteOp::Delete { key });
     }
 
-    /// Appends `WriteOp::Clear`.
+    /// Appends a write that removes every key.
     pub fn clear(&mut self) {
         self.push(WriteOp::Clear);
     }
 
-    /// Returns the writes, in order.
+    /// Returns the writes of the batch, in order.
     #[inline]
     pub fn ops(&self) -> &[WriteOp<'a>] {
         &self.ops
     }
 
-    /// Returns the total size of all keys and values, in bytes.
+    /// Returns the total size of all keys and values in the batch, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Returns the number of writes.
+    /// Returns the number of writes in the batch.
     #[inline]
     pub fn len(&self) -> usize {
         self.ops.len()
     }
 
-    /// Returns `true` if there is nothing to commit.
+    /// Returns `true` if the batch has no writes.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
@@ -213,7 +214,7 @@ impl<'a> Batch<'a> {
 mod tests {
     use super::*;
 
-    /// Returns the number of writes and of bytes of each chunk.
+    /// Returns the number of writes, and the bytes of keys and values, of each chunk.
     fn pieces(batch: &Batch<'_>, most: (usize, usize)) -> Vec<(usize, usize)> {
         batch.chunks(most).into_iter().map(|(ops, bytes)| (ops.len(), bytes)).collect()
     }

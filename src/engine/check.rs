@@ -7,19 +7,19 @@ use std::{io, path::Path};
 /// change them.
 #[derive(Debug)]
 pub enum Check {
-    /// Reads the data in place.
+    /// Reads the data at the path in place, without changing them.
     InPlace(fn(&Path) -> Result<CheckReport>),
     /// Opens a copy of the data: the engine cannot check data without changing something. It may end the process if
     /// the data are corrupt.
     OnCopy(fn(&Path) -> Result<CheckReport>),
 }
 
-/// Result of a check that found no corruption.
+/// Result of a check of data that found no corruption.
 #[derive(Debug)]
 pub struct CheckReport {
-    /// Short description of the contents.
+    /// Short description of the data, such as the number of keys.
     pub holds: String,
-    /// Further remark for the user.
+    /// Further remark about the data for the user.
     pub remark: Option<String>,
 }
 
@@ -38,14 +38,14 @@ impl Error {
 }
 
 impl OpenOptions {
-    /// Returns the options with which a copy is opened for a check.
+    /// Returns the options with which the engine opens the copy of its data at `copy` for a check.
     pub fn for_check(copy: &Path) -> Self {
         Self::new(Location::Path(copy.into()), Fsync::No)
     }
 }
 
 impl CheckReport {
-    /// Visits every pair of the engine, compares their number with its count, and closes it.
+    /// Checks an engine: visits every pair, compares their number with the engine's count, and closes the engine.
     ///
     /// # Errors
     ///

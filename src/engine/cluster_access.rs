@@ -11,13 +11,13 @@ use std::{
 /// Maximum length of a password in bytes. It also limits what a client may send before it is authenticated.
 pub(crate) const LONGEST_PASSWORD: u64 = 16 << 10;
 
-/// Reason why a password file was refused.
+/// Reason why a file with a password was refused.
 pub(crate) enum NoPassword {
-    /// The file cannot be read.
+    /// The password file cannot be read.
     Io(io::Error),
-    /// Other users can read the file, which has this mode.
+    /// Other users can read the password file, which has this mode.
     Shared(u32),
-    /// The password is empty or too long.
+    /// The password in the file is empty or too long.
     Length,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn read_password(path: &Path) -> Result<Vec<u8>, NoPassword> {
 }
 
 impl ClusterAccess {
-    /// Reads the password file; `None` if there is none.
+    /// Returns the password in `--cluster-password-file`, or `None` without that flag.
     #[allow(dead_code, reason = "for engines that a build may lack")]
     pub(super) fn password(&self, engine: &'static str) -> super::Result<Option<String>> {
         let Some(path) = &self.password_file else { return Ok(None) };

@@ -5,7 +5,7 @@ use super::{Compression, Durability, Fsync};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Data structure that holds the keys.
+/// Data structure in which an engine holds its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
@@ -49,7 +49,7 @@ impl fmt::Display for Family {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Writers {
-    /// Not allowed: the caller must serialise its calls.
+    /// Concurrent calls are not allowed: the caller must serialise them.
     One,
     /// The engine serialises writes, including their syncs.
     Serialized,
@@ -73,21 +73,22 @@ impl fmt::Display for Writers {
 #[cfg_attr(feature = "bench", derive(schemars::JsonSchema), schemars(rename = "Extent"))]
 #[serde(rename_all = "kebab-case")]
 pub enum LossClass {
-    /// No acknowledged write.
+    /// No acknowledged write may be lost.
     Nothing,
-    /// Writes of the last seconds: a timer starts the syncs.
+    /// Acknowledged writes of the last seconds may be lost: a timer starts the syncs.
     Seconds,
-    /// Writes that the operating system had not yet written to the disk; it chooses the time.
+    /// Acknowledged writes may be lost that the operating system had not yet written to the disk; it chooses the
+    /// time.
     Unwritten,
     /// Writes in the engine's own buffer, which may be a part of all data, and those that the operating system had not
     /// yet written to the disk.
     Buffer,
-    /// All data.
+    /// All data may be lost.
     Everything,
 }
 
 impl LossClass {
-    /// All classes, in ascending order of the loss.
+    /// All classes of loss, in ascending order.
     pub const ALL: [Self; 5] =
         [Self::Nothing, Self::Seconds, Self::Unwritten, Self::Buffer, Self::Everything];
 }
@@ -107,24 +108,25 @@ impl fmt::Display for LossClass {
 /// Upper bound on the acknowledged writes that may be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LossBound {
-    /// Class of the bound, comparable between engines.
+    /// Class of the loss, comparable between engines.
     pub extent: LossClass,
-    /// Description of the bound for this engine.
+    /// Description of the loss for this engine.
     pub words: &'static str,
 }
 
 impl LossBound {
-    /// Loss of nothing.
+    /// Bound of an engine that loses no acknowledged write.
     pub const NOTHING: Self = Self::new(LossClass::Nothing, "nothing");
-    /// Loss of all writes.
+    /// Bound of an engine that loses all acknowledged writes.
     pub const EVERYTHING: Self = Self::new(LossClass::Everything, "everything");
 
-    /// Creates a bound of a class with its description.
+    /// Creates a bound of the class `extent`; `words` describes it for an engine.
     pub const fn new(extent: LossClass, words: &'static str) -> Self {
         Self { extent, words }
     }
 
-    /// Creates a bound of the class [`LossClass::Seconds`]: the writes of the last seconds.
+    /// Creates a bound of the class [`LossClass::Seconds`], the writes of the last seconds; `words` describes it for
+    /// an engine.
     pub const fn seconds(words: &'static str) -> Self {
         Self::new(LossClass::Seconds, words)
     }
@@ -136,19 +138,19 @@ impl fmt::Display for LossBound {
     }
 }
 
-/// Loss bounds of an engine under one fsync policy.
+/// Upper bounds on the acknowledged writes that an engine may lose under one fsync policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Loss {
-    /// Loss if the process is killed (`kill -9`, a panic, the out-of-memory killer).
+    /// Upper bound on the loss if the process is killed (`kill -9`, a panic, the out-of-memory killer).
     pub kill: LossBound,
-    /// Loss if the machine loses power or its kernel crashes.
+    /// Upper bound on the loss if the machine loses power or its kernel crashes.
     pub power_cut: LossBound,
 }
 
 impl Loss {
-    /// Nothing is lost by a kill or a power cut.
+    /// Bounds of an engine that loses no acknowledged write by a kill or a power cut.
     pub const NOTHING: Self = Self { kill: LossBound::NOTHING, power_cut: LossBound::NOTHING };
-    /// All writes are lost by a kill or a power cut.
+    /// Bounds of an engine that loses all writes by a kill or a power cut.
     pub const EVERYTHING: Self = Self { kill: LossBound::EVERYTHING, power_cut: LossBound::EVERYTHING };
     /// Creates the bounds of an engine that loses nothing by a kill, and `power_cut` by a power cut.
     pub const fn power_cut(power_cut: LossBound) -> Self {
@@ -156,7 +158,8 @@ impl Loss {
     }
 }
 
-/// Sentence that accompanies results, and the durabilities for which it is true.
+/// Sentence about an engine that accompanies its results, and where it is true: in memory or in files, under which
+/// fsync policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Caveat {
     /// Text of the caveat.
@@ -200,7 +203,8 @@ impl Caveat {
         Self { text, at: At::Policy(fsync) }
     }
 
-    /// Returns `true` if the caveat is true for a durability.
+    /// Returns `true` if the caveat is true for data kept as `durability` says: in memory, or in files under an
+    /// fsync policy.
     pub fn holds(&self, durability: Durability) -> bool {
         match (self.at, durability) {
             (At::All, _) | (At::Memory, Durability::Memory) | (At::Files, Durability::Files(_)) => true,
@@ -211,25 +215,26 @@ impl Caveat {
     }
 }
 
-/// Number of files that an engine may have open.
+/// Number of files that an engine may have open at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct OpenFiles {
-    /// Minimum that the engine needs, including files that are open only briefly.
+    /// Minimum number of open files that the engine needs, including files that are open only briefly.
     pub least: u64,
-    /// Maximum that the engine can make use of.
+    /// Maximum number of open files that the engine can make use of.
     pub most: u64,
-    /// Additional files for each read while it runs.
+    /// Number of additional open files for each read while it runs.
     pub per_read: u64,
 }
 
 impl OpenFiles {
-    /// Creates a number that does not depend on the data.
+    /// Returns the numbers of an engine that has at most `number` files open, whatever its data, and no more during
+    /// reads.
     pub const fn always(number: u64) -> Self {
         Self { least: number, most: number, per_read: 0 }
     }
 }
 
-/// Maturity and place of an engine.
+/// Maturity of an engine, and the machine on which its data are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
@@ -260,13 +265,13 @@ pub enum Tool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FsyncSupport {
-    /// There is no other policy than `always`.
+    /// The only fsync policy is `always`.
     AlwaysOnly,
-    /// The policy is chosen when the engine is opened.
+    /// Any fsync policy can be chosen when the engine is opened, and does not change.
     FixedAtOpen,
     /// `always` is chosen when the engine is opened; `everysec` and `no` can replace each other later.
     AlwaysFixedAtOpen,
-    /// The policy can change at any time.
+    /// The fsync policy can change at any time.
     Changeable,
 }
 
@@ -287,7 +292,8 @@ pub struct Capabilities {
     pub hash_slots: bool,
     /// `true` if `count` takes the same time whatever the number of keys; otherwise it scans every key.
     pub constant_count: bool,
-    /// `true` if `compact` makes the files smaller.
+    /// `true` if `compact` can make the files smaller; otherwise, and in memory, it returns
+    /// [`Error::Unsupported`](super::Error::Unsupported).
     pub compacts: bool,
     /// `true` if `rewrite_log` (`BGREWRITEAOF`) is supported.
     pub rewrites_log: bool,
@@ -303,7 +309,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// No property.
+    /// Capabilities with every property `false`, as the base of an engine's.
     pub const NONE: Self = Self {
         ordered: false,
         in_memory: false,
@@ -327,34 +333,34 @@ pub struct Info {
     pub name: &'static str,
     /// Crate (and native library) of the engine, with versions: `heed 0.23.1`.
     pub library: &'static str,
-    /// Name and version of kvbench's own file format; `None` if the library has the files.
+    /// Name and version of kvbench's own file format; `None` if the engine's library has a format of its own.
     pub own_format: Option<&'static str>,
-    /// Data structure of the engine.
+    /// Data structure in which the engine holds its keys.
     pub family: Family,
-    /// Maturity and place of the engine.
+    /// Maturity of the engine, and the machine on which its data are.
     pub status: Status,
-    /// Tools that a build with the engine needs.
+    /// Programs and libraries that a build with the engine needs.
     pub needs: &'static [Tool],
-    /// Properties of the engine.
+    /// Properties that the engine has or has not.
     pub capabilities: Capabilities,
-    /// Behaviour with several concurrent writers.
+    /// Behaviour of the engine if several threads call `write` at the same time.
     pub writers: Writers,
-    /// Supported fsync policies.
+    /// Fsync policies that the engine supports, and whether they can change while it is open.
     pub fsync: FsyncSupport,
     /// Minimum and maximum length of a key in bytes, both inclusive, with the usual settings of a file system.
     pub key_length: (usize, usize),
-    /// Supported values of `--compression`.
+    /// Values of `--compression` that the engine supports.
     pub compression: &'static [Compression],
-    /// Use that the engine makes of `--cache-size`.
+    /// Description of the use that the engine makes of `--cache-size`.
     pub cache: &'static str,
     /// Number of files that the engine may have open.
     pub open_files: OpenFiles,
     /// Flag with the addresses of the machines that hold the data, and its description; `None` if the data are on
     /// this machine.
     pub cluster_flag: Option<&'static str>,
-    /// Losses under `always`, `everysec` and `no`.
+    /// Upper bounds on the loss by a kill and by a power cut: under `always`, `everysec` and `no`, in this order.
     pub loss: [Loss; 3],
-    /// Sentences that accompany the results for which they are true.
+    /// Sentences about the engine that accompany the results for which they are true.
     pub caveats: &'static [Caveat],
     /// Well-known engines of the same design that kvbench does not have, in lower case (docs/publications.md).
     pub same_design: &'static [&'static str],
@@ -378,7 +384,7 @@ impl Info {
         self.caveats.iter().filter(move |caveat| caveat.holds(durability)).map(|caveat| caveat.text)
     }
 
-    /// Returns the loss bounds with `durability`.
+    /// Returns the loss bounds of data kept as `durability` says; in memory everything is lost.
     pub fn loss_at(&self, durability: Durability) -> Loss {
         match durability {
             Durability::Files(fsync) => self.loss(fsync),

@@ -15,13 +15,13 @@ pub enum Error {
     /// Another process (or another store of this one) has the data open.
     #[error("{} is in use by another process; stop it or choose another --path", .path.display())]
     Locked { path: PathBuf },
-    /// The path holds data that this engine did not write.
+    /// The path holds data of another engine, or a file that no engine wrote.
     #[error("{} holds {found}, not data of {engine}; {}", .path.display(), remedy(.owner))]
     Foreign {
         path: PathBuf,
         engine: &'static str,
         found: String,
-        /// Store that can open the data, if there is one.
+        /// Name of the store that can open the data at the path, if there is one.
         owner: Option<&'static str>,
     },
     /// The path no longer names the file or directory that was opened. Another server may use what has the name now.
@@ -53,8 +53,8 @@ pub enum Error {
         path: PathBuf,
         offset: u64,
         detail: String,
-        /// `true` if only the first line of a log is corrupt as far as is known, and the frame behind it contains what is
-        /// needed to rewrite the line.
+        /// `true` if only the first line of a log is corrupt as far as is known, and the frame behind it contains what
+        /// is needed to rewrite the line.
         is_first_line: bool,
     },
     /// The value of one key cannot be read. Other keys can: see [`Engine::read`](super::Engine::read).
@@ -62,7 +62,7 @@ pub enum Error {
     Value {
         /// Index of the key in the call that failed.
         index: usize,
-        /// The key as it is stored.
+        /// The key in its stored form, with a key header if it has one.
         key: Vec<u8>,
         /// `true` if the engine knows that the key exists.
         exists: bool,
@@ -91,7 +91,7 @@ pub enum Error {
     /// The keys of an atomic operation are not in one hash slot. Nothing was written.
     #[error("CROSSSLOT Keys in request don't hash to the same slot")]
     CrossSlot,
-    /// The engine does not support the operation.
+    /// The engine does not support the operation; the text says which.
     #[error("{engine} {what}")]
     Unsupported { engine: &'static str, what: String },
     /// A write met corrupt data. It was undone as a whole, and writes of other keys may succeed.
@@ -102,7 +102,7 @@ pub enum Error {
     Library { engine: &'static str, message: String },
 }
 
-/// Returns what a repair does to a corrupt log.
+/// Returns what `kvbench repair` does to a corrupt log, as a part of an error message.
 fn repair(is_first_line: bool) -> &'static str {
     match is_first_line {
         true => {
@@ -112,7 +112,8 @@ fn repair(is_first_line: bool) -> &'static str {
     }
 }
 
-/// Returns what to do if the data at a path are those of the store `owner`, or no data at all.
+/// Returns what a user can do, as a part of an error message, if the data at a path are those of the store `owner`,
+/// or of no store.
 fn remedy(owner: &Option<&'static str>) -> String {
     match owner {
         Some(store) => format!("use --store {store}, or another --path"),
@@ -155,7 +156,7 @@ impl Error {
         Self::Value { index, key: key.into(), exists, source: Box::new(self) }
     }
 
-    /// Adds a remark to an error of `engine`.
+    /// Returns an error of `engine` with the text of this one and `remark`.
     pub(super) fn with_remark(self, engine: &'static str, remark: &str) -> Self {
         let message = match self {
             Self::Library { message, .. } => format!("{message}; {remark}"),
@@ -164,7 +165,7 @@ impl Error {
         Self::Library { engine, message }
     }
 
-    /// Returns `true` if a key that exists has a value that cannot be read.
+    /// Returns `true` if the error is that of a key that exists, but whose value cannot be read.
     pub fn is_unreadable_value(&self) -> bool {
         matches!(self, Self::Value { exists: true, .. })
     }
@@ -223,7 +224,8 @@ impl Error {
         Self::Unsupported { engine, what: "in memory has no files to compact".into() }
     }
 
-    /// Shorthand for `map_err(Error::io("open", path))`.
+    /// Returns a function for `map_err` that adds the failed action and the path to an I/O error:
+    /// `map_err(Error::io("open", path))`.
     pub fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { action, path, source }

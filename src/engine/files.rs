@@ -83,7 +83,7 @@ pub(super) fn length(path: &Path) -> Result<u64> {
     }
 }
 
-/// Removes a file that an operation which did not finish may have left.
+/// Removes the file `path`, which an operation that did not finish may have left. No error if it does not exist.
 pub(super) fn remove_leftover(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
@@ -91,7 +91,7 @@ pub(super) fn remove_leftover(path: &Path) -> Result<()> {
     }
 }
 
-/// Returns the directory that contains the name of `path`.
+/// Returns the directory that contains the name of `path`; `.` if the path is only a name.
 pub(super) fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -191,7 +191,7 @@ pub(super) fn has_unfinished_start(path: &Path, engine: &str) -> bool {
     fs::read(path.join(MARK)).is_ok_and(|found| found == text(engine).as_bytes())
 }
 
-/// Returns the entries of a directory, without the mark and `lost+found`.
+/// Returns the entries of the directory `path`, without the mark file of a first start and `lost+found`.
 fn entries(path: &Path) -> Result<Vec<fs::DirEntry>> {
     let read = |error| Error::io("read", path)(error);
     let all: io::Result<Vec<_>> = fs::read_dir(path).map_err(read)?.collect();
@@ -204,11 +204,11 @@ fn entries(path: &Path) -> Result<Vec<fs::DirEntry>> {
 /// directory. A file that contains data of clients never matches.
 pub type IsFirst = fn(&str, &Metadata) -> bool;
 
-/// Directory in which an engine is being opened.
+/// Directory of an engine's data while the engine is being opened, perhaps for the first time.
 #[must_use = "to be ended when the engine is open"]
 pub struct FirstDirectory<'a> {
     path: &'a Path,
-    /// Locked mark file during a first start; `None` if this is no first start.
+    /// Locked mark file during a first start of the engine; `None` if this is no first start.
     mark: Option<File>,
 }
 
@@ -245,7 +245,7 @@ impl<'a> FirstDirectory<'a> {
         Ok(Self { path, mark: Some(mark) })
     }
 
-    /// Returns `true` if this is a first start.
+    /// Returns `true` if no earlier start of the engine in this directory has ended, so that it has no data.
     pub fn is_first(&self) -> bool {
         self.mark.is_some()
     }
@@ -294,7 +294,8 @@ pub fn create_dir(path: &Path) -> Result<()> {
     }
 }
 
-/// Removes the files beside a mark, all or none.
+/// Removes the files that an interrupted first start has left in the directory `path`, but not the mark. If
+/// `is_first` does not accept all of them, removes none and fails.
 fn remove_first_files(path: &Path, engine: &'static str, is_first: IsFirst) -> Result<()> {
     let entries = entries(path)?;
     for entry in &entries {
@@ -323,7 +324,7 @@ pub struct FirstTree {
     directory: PathBuf,
     path: PathBuf,
     place: PathBuf,
-    /// Directory of both paths, locked against other processes that would begin there too.
+    /// Directory of both paths, locked against other processes that would begin a first start there too.
     _directory: File,
 }
 
@@ -353,7 +354,7 @@ impl FirstTree {
         }
     }
 
-    /// Returns the path at which the directory must be created.
+    /// Returns the path at which the engine must create its directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -381,14 +382,14 @@ fn sync_all(path: &Path) -> Result<()> {
     File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("sync", path))
 }
 
-/// File that gets its name when it is complete.
+/// Data file of an engine that gets its final name when it is complete.
 #[must_use = "to be ended when the file is whole"]
 pub struct FirstFile {
-    /// Final path, without symbolic links.
+    /// Final path of the file, without symbolic links.
     place: PathBuf,
-    /// Path at which the file is created.
+    /// Path at which the engine creates the file before it is renamed.
     path: PathBuf,
-    /// Empty file at the final path, locked against other processes that would begin there too.
+    /// Empty file at the final path, locked against other processes that would begin a first start there too.
     _empty: File,
 }
 
@@ -416,7 +417,7 @@ impl FirstFile {
         Ok(Some(first))
     }
 
-    /// Returns the path at which the file must be created.
+    /// Returns the path at which the engine must create the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -432,7 +433,7 @@ impl FirstFile {
     }
 }
 
-/// Removes a file that was not completed.
+/// Removes the file of a first start that has not ended.
 impl Drop for FirstFile {
     fn drop(&mut self) {
         let _best_effort = remove_leftover(&self.path);

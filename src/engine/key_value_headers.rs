@@ -35,33 +35,34 @@ pub const SPACES: [u8; KEY_HEADER + 1] = *b"\xffkvbench\xffd";
 /// expiration time that no value has.
 pub const CORRUPT: [u8; VALUE_HEAD] = *b"\xffkvbench\xff\xff\xff\xff\xff\xff\xff\xff";
 
-/// Value as commands see it.
+/// Value without its header, as commands see it, and its expiration time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Value without header.
+    /// Value as a client wrote it, without header.
     pub value: &'a [u8],
-    /// Expiration time in milliseconds since 1970; 0: never.
+    /// Expiration time of the value in milliseconds since 1970; 0: never.
     pub deadline: u64,
 }
 
-/// Returns `true` if a key or value of these first bytes may have a header.
+/// Returns `true` if a stored key or value may have a header, by its first byte.
 #[inline(always)]
 pub fn may_have_header(bytes: &[u8]) -> bool {
     matches!(bytes, [0xff, ..])
 }
 
-/// Returns `true` if a client's key or value needs a header because it would look like one that has a header.
+/// Returns `true` if a client's key or value must be stored with a header because it would look like one that has a
+/// header.
 #[inline(always)]
 pub fn needs_header(bytes: &[u8]) -> bool {
     may_have_header(bytes) && bytes.starts_with(&HEADER_MAGIC)
 }
 
-/// Returns `true` if a value was corrupt when it was rewritten.
+/// Returns `true` if the stored value stands for one that was corrupt when it was rewritten.
 pub fn is_corrupt(stored: &[u8]) -> bool {
     may_have_header(stored) && stored.starts_with(&CORRUPT)
 }
 
-/// Returns the value and expiration time in `stored`.
+/// Returns the value and the expiration time in the stored value `stored`.
 #[inline(always)]
 pub fn entry(stored: &[u8]) -> Entry<'_> {
     if may_have_header(stored) { marked_entry(stored) } else { Entry { value: stored, deadline: 0 } }
@@ -85,7 +86,7 @@ pub fn value_head(deadline: u64) -> [u8; VALUE_HEAD] {
     head
 }
 
-/// Returns the header of a key of `database`.
+/// Returns the header of a stored key of `database`.
 pub fn key_head(database: u8) -> [u8; KEY_HEADER] {
     let mut head = [database; KEY_HEADER];
     head.first_chunk_mut().into_iter().for_each(|mark| *mark = HEADER_MAGIC);

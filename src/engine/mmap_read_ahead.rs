@@ -20,13 +20,13 @@ use std::{
 pub(super) struct Advice {
     engine: &'static str,
     file: PathBuf,
-    /// Size of the data in bytes above which they are read without read-ahead.
+    /// Size of an engine's data in bytes above which its memory map is read without read-ahead.
     pub(super) limit: u64,
-    /// Number of bytes of the map whose read-ahead is off.
+    /// Number of bytes at the start of the memory map whose read-ahead is off.
     advised: AtomicU64,
 }
 
-/// Returns the maximum size in bytes of data that are read with read-ahead.
+/// Returns the maximum size in bytes of data whose memory map is read with read-ahead, for `--read-ahead`.
 pub(super) fn limit(choice: ReadAhead) -> u64 {
     match choice {
         ReadAhead::On => u64::MAX,

@@ -224,7 +224,7 @@ pub trait Engine: Send + Sync {
     /// Errors of [`files::disk_size`].
     fn disk_size(&self) -> Result<u64>;
 
-    /// Returns the values that the engine reports about itself, at negligible cost.
+    /// Returns values that the engine reports about itself, at negligible cost; empty if it reports none.
     fn gauges(&self) -> Vec<Gauge> {
         Vec::new()
     }
@@ -305,11 +305,11 @@ fn walk_at_once(engine: &(impl Engine + ?Sized), visit: &mut VisitPair<'_>) -> R
 /// Value that an engine reports about itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gauge {
-    /// Name: lower-case words with underscores, the unit last.
+    /// Name of the value: lower-case words with underscores, the unit last.
     pub name: &'static str,
-    /// Description in one sentence.
+    /// Description of the value in one sentence.
     pub help: &'static str,
-    /// Current value.
+    /// Current value, in the unit with which the name ends.
     pub value: u64,
 }
 
@@ -318,13 +318,14 @@ pub struct Gauge {
 pub struct Kind {
     /// Static description of the engine.
     pub info: &'static Info,
-    /// Function that opens or creates the data.
+    /// Function that opens the engine's data, or creates them.
     pub open: fn(&OpenOptions) -> Result<Box<dyn Engine>>,
     /// Function that returns `true` if the files at a path look like this engine's.
     pub recognise: fn(&Path) -> bool,
-    /// Check of the files for corruption.
+    /// Way in which `kvbench check` checks the files for corruption.
     pub check: Check,
-    /// Function that cuts corrupted parts out of the file at a path; `None` if kvbench cannot repair the data.
+    /// Function that cuts corrupt parts out of the file at a path (`kvbench repair`); `None` if kvbench cannot
+    /// repair the data.
     pub repair: Option<fn(&Path) -> Result<Repaired>>,
     /// Function that prepares the engine's library in a process that starts others, before it starts threads.
     pub before_threads: fn(),
@@ -341,28 +342,28 @@ impl Kind {
         Self { info, open, recognise, check, repair: None, before_threads: || {} }
     }
 
-    /// Adds the function for `kvbench repair`.
+    /// Adds the function for `kvbench repair` to the entry.
     pub const fn with_repair(self, repair: fn(&Path) -> Result<Repaired>) -> Self {
         Self { repair: Some(repair), ..self }
     }
 
-    /// Adds the function that runs before the process starts threads.
+    /// Adds the function that prepares the engine's library before the process starts threads to the entry.
     pub const fn with_before_threads(self, before_threads: fn()) -> Self {
         Self { before_threads, ..self }
     }
 }
 
-/// Range of keys in byte order.
+/// Range of keys in byte order, given by its two bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRange<'a> {
-    /// Start of the range.
+    /// Lower bound of the keys in the range.
     pub start: Bound<&'a [u8]>,
-    /// End of the range.
+    /// Upper bound of the keys in the range.
     pub end: Bound<&'a [u8]>,
 }
 
 impl KeyRange<'_> {
-    /// Every key.
+    /// Range of all keys.
     pub const ALL: KeyRange<'static> = KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
 
     /// Returns `true` if the range cannot contain a key. `BTreeMap::range` panics on some of these ranges.

@@ -11,16 +11,16 @@ use std::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fsync {
-    /// Acknowledged writes are durable.
+    /// An acknowledged write is durable.
     Always,
-    /// Acknowledged writes were passed to the engine, and are synced within a second.
+    /// An acknowledged write was passed to the engine, and is synced about once a second.
     EverySec,
-    /// Acknowledged writes were passed to the engine, which, like the operating system, syncs them at any time.
+    /// An acknowledged write was passed to the engine, which, like the operating system, syncs it at any time.
     No,
 }
 
 impl Fsync {
-    /// Every policy, strongest first.
+    /// Every fsync policy, the strongest first.
     pub const ALL: [Self; 3] = [Self::Always, Self::EverySec, Self::No];
 
     /// Returns the value of `--fsync`, which is that of Redis' `appendfsync`.
@@ -44,7 +44,8 @@ impl ValueEnum for Fsync {
         &Self::ALL
     }
 
-    /// Returns the word of the command line; a file for `--config` may also say `true` and `false`.
+    /// Returns the word of the command line; a file for `--config` may also say `true` for `always` and `false` for
+    /// `no`.
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let word = PossibleValue::new(self.as_str());
         Some(match self {
@@ -55,17 +56,18 @@ impl ValueEnum for Fsync {
     }
 }
 
-/// Storage of acknowledged writes.
+/// Place of acknowledged writes: files with an fsync policy, or memory only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Durability {
-    /// In files, synced according to the fsync policy.
+    /// Writes are in files, synced according to the fsync policy.
     Files(Fsync),
-    /// In memory only.
+    /// Writes are in memory only.
     Memory,
 }
 
 impl Durability {
-    /// Returns the name that the command line and cell names use.
+    /// Returns the name of this durability on the command line and in benchmark results: the fsync policy, or
+    /// `memory`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Files(fsync) => fsync.as_str(),
@@ -126,11 +128,11 @@ impl ValueEnum for Compression {
 /// Location of an engine's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// In memory: lost when the process ends.
+    /// Data are in memory: lost when the process ends.
     Memory,
-    /// In a file or a directory, depending on the engine. Created if missing; its parent must exist.
+    /// Data are in a file or a directory, depending on the engine. Created if missing; its parent must exist.
     Path(PathBuf),
-    /// On other machines.
+    /// Data are on other machines.
     Cluster {
         /// Addresses (`host:port`) of machines from which the others are discovered.
         nodes: Vec<String>,
@@ -142,7 +144,7 @@ pub enum Location {
 }
 
 impl Location {
-    /// Returns the path, if the data are on this machine's disk.
+    /// Returns the path of the data, or `None` if they are in memory or on other machines.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Path(path) => Some(path),

@@ -15,7 +15,7 @@ pub fn prepare() {
     all_kinds().for_each(|kind| (kind.before_threads)());
 }
 
-/// Engines that this process has registered in addition to those of the build.
+/// Engines that this process has added to those of the build.
 static OTHERS: OnceLock<&'static [Kind]> = OnceLock::new();
 
 /// Adds engines to those of this build, once per process.
@@ -53,7 +53,7 @@ pub fn absent() -> impl Iterator<Item = (String, &'static str)> {
     optional.filter(|(name, _)| Kind::find(name).is_none())
 }
 
-/// Returns the Cargo feature of an engine; `None` if every build has it, or if it is in no list.
+/// Returns the Cargo feature of an engine; `None` if every build has the engine, or if it is in no list.
 pub fn feature(engine: &str) -> Option<&'static str> {
     ROWS.iter().chain(DISTRIBUTED_ROWS).find(|row| name(row) == engine)?.1
 }
@@ -69,7 +69,7 @@ pub fn same_design_hint(name: &str) -> Option<String> {
     (!stores.is_empty()).then(hint)
 }
 
-/// Returns the name in `--store` of an engine of a list.
+/// Returns the name in `--store` of an engine in the list of a build.
 fn name((module, _): &Row) -> String {
     module.replace('_', "-")
 }

@@ -14,7 +14,7 @@ const PIECE: usize = 64 << 10;
 pub struct Client {
     stream: TcpStream,
     buffer: Vec<u8>,
-    /// Number of bytes at the start of `buffer` that were already decoded.
+    /// Number of bytes at the start of `buffer` that belong to replies which were already returned.
     done: usize,
 }
 
@@ -28,7 +28,7 @@ impl Client {
         Ok(Self { stream, buffer: Vec::new(), done: 0 })
     }
 
-    /// Sends a request and waits for its reply.
+    /// Sends a request, and waits for its reply and returns it.
     pub fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> io::Result<OwnedFrame> {
         let mut bytes = Vec::new();
         encode_request(args, &mut bytes);

@@ -7,9 +7,9 @@ use std::fmt;
 /// Protocol other than RESP that a client was found to speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
-    /// HTTP.
+    /// The client speaks HTTP.
     Http,
-    /// TLS.
+    /// The client speaks TLS.
     Tls,
 }
 
@@ -22,9 +22,9 @@ impl Foreign {
 
     /// Returns `true` if the arguments `words` are a line of an HTTP request.
     ///
-    /// The first line of a browser's request is `METHOD TARGET HTTP/1.1`, and a web page can choose the method. After DNS
-    /// rebinding (the host name of the page resolves to this address) the page may even choose `SET` or `DEL`, because its
-    /// origin is this host and port. The second line is `Host:`, and the body comes later.
+    /// The first line of a browser's request is `METHOD TARGET HTTP/1.1`, and a web page can choose the method. After
+    /// DNS rebinding (the host name of the page resolves to this address) the page may even choose `SET` or `DEL`,
+    /// because its origin is this host and port. The second line is `Host:`, and the body comes later.
     pub(super) fn is_http(words: Args<'_>) -> bool {
         let versions = [&b"HTTP/1.1"[..], b"HTTP/1.0", b"HTTP/2.0"];
         words.len() == 3 && versions.contains(&words.get(2)) || Self::is_http_word(words.get(0))

@@ -8,7 +8,7 @@ const GROWTH: usize = 256 << 10;
 /// `unsafe` nor clearing.
 pub struct Input {
     data: Vec<u8>,
-    /// Number of received bytes: `data[..filled]`.
+    /// Number of received bytes in the buffer: `data[..filled]`.
     filled: usize,
 }
 
@@ -59,7 +59,7 @@ impl Input {
         self.filled = end;
     }
 
-    /// Drops the first `len` bytes.
+    /// Drops the first `len` received bytes.
     pub(super) fn consume(&mut self, len: usize) {
         if len < self.filled {
             self.data.copy_within(len..self.filled, 0);
@@ -78,13 +78,13 @@ impl Input {
         self.filled == self.data.len()
     }
 
-    /// Returns `true` if the buffer holds no received bytes.
+    /// Returns `true` if the buffer holds no received bytes that were not consumed.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.filled == 0
     }
 
-    /// Returns the allocated memory, in bytes.
+    /// Returns the allocated memory of the buffer, in bytes.
     pub fn capacity(&self) -> usize {
         self.data.capacity()
     }

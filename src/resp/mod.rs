@@ -33,7 +33,7 @@ struct ArgRange {
 #[derive(Default)]
 pub struct Requests {
     spans: Vec<ArgRange>,
-    /// Index in `spans` after the last argument of each request.
+    /// Index in `spans` behind the last argument of each request.
     ends: Vec<u32>,
 }
 
@@ -68,7 +68,7 @@ impl Requests {
         })
     }
 
-    /// Returns the index in `spans` of the first argument of request `index`.
+    /// Returns the index in `spans` of the first argument of the request `index`.
     #[inline]
     fn start(&self, index: usize) -> usize {
         index.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| *end as usize)
@@ -91,13 +91,13 @@ impl Requests {
         self.ends.clear();
     }
 
-    /// Returns the allocated memory, in bytes.
+    /// Returns the allocated memory of the positions, in bytes.
     pub fn capacity(&self) -> usize {
         self.spans.capacity() * size_of::<ArgRange>() + self.ends.capacity() * size_of::<u32>()
     }
 }
 
-/// Received part of an incomplete request, copied out of the read buffer.
+/// Received part of an incomplete request, copied out of the read buffer of an idle connection.
 pub struct Partial {
     bytes: Box<[u8]>,
     spans: Box<[ArgRange]>,
@@ -138,7 +138,7 @@ impl<'a> Args<'a> {
         self.spans.is_empty()
     }
 
-    /// Returns the arguments from index `first` to the last, as a request of their own.
+    /// Returns the arguments from index `first` to the last as if they were a request.
     pub fn skip(&self, first: usize) -> Self {
         Self { data: self.data, spans: self.spans.get(first..).unwrap_or_default() }
     }
@@ -193,7 +193,7 @@ impl OwnedRequests {
         self.requests.get(index, &self.bytes)
     }
 
-    /// Returns the total size of the arguments, in bytes.
+    /// Returns the total size of the arguments of all requests, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }

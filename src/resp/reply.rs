@@ -8,7 +8,7 @@ pub enum Protocol {
     /// RESP2, every connection's first.
     #[default]
     Resp2,
-    /// RESP3.
+    /// RESP3, chosen by `HELLO 3`.
     Resp3,
 }
 
@@ -27,7 +27,7 @@ impl Protocol {
 pub struct Reply {
     buf: Vec<u8>,
     protocol: Protocol,
-    /// Maximum number of buffered bytes; 0: no limit.
+    /// Maximum number of buffered reply bytes; 0: no limit.
     limit: usize,
     /// `true` if a reply exceeded `limit`; all buffered bytes were then discarded.
     overflowed: bool,
@@ -87,7 +87,7 @@ impl Reply {
         self.buf.is_empty()
     }
 
-    /// Discards all bytes after the first `len`.
+    /// Discards all buffered bytes after the first `len`, and the errors among them.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
         self.buf.truncate(len);
@@ -128,7 +128,7 @@ impl Reply {
         self.buf.extend_from_slice(b"+OK\r\n");
     }
 
-    /// Writes a simple string; `text` must contain no line break.
+    /// Writes a simple string (`+text`); `text` must contain no line break.
     pub fn simple(&mut self, text: &str) {
         self.line(b'+', text.as_bytes());
     }
@@ -149,7 +149,7 @@ impl Reply {
         !self.errors.is_empty()
     }
 
-    /// Returns the positions at which error replies begin, and forgets these positions.
+    /// Returns the positions in the buffer at which error replies begin, and forgets them.
     pub fn take_errors(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.errors)
     }

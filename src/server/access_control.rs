@@ -24,14 +24,14 @@ pub(super) const PROTECTED_MODE_ERROR: &str = "-DENIED Redis is running in prote
     authentication password for the default user. NOTE: You only need to do one of the above things in \
     order for the server to start accepting connections from the outside.\r\n";
 
-/// Access control settings of a server.
+/// Password and TLS certificates of a server.
 pub struct Access {
     pub(super) password: Option<Password>,
     pub(super) tls: Option<Acceptor>,
 }
 
 impl Access {
-    /// Reads the password and the certificates that `config` names.
+    /// Reads the password and the TLS certificates from the files that `config` names. Fails if one cannot be used.
     pub fn load(config: &Config) -> Result<Self, AccessError> {
         let config = &config.network;
         let password = match &config.password_file {
@@ -42,7 +42,8 @@ impl Access {
         Ok(Self { password, tls })
     }
 
-    /// Logs which clients can access the server over the network.
+    /// Logs a warning if there is no password and `--bind` is no loopback address: protected mode refuses clients of
+    /// other machines, or every client has access.
     pub(super) fn announce(&self, config: &config::Network) {
         if config.bind.is_loopback() || self.password.is_some() {
             return;
@@ -61,7 +62,8 @@ impl Access {
     }
 }
 
-/// Returns the password in a file.
+/// Returns the password that the file `path` holds. Fails if other users can read the file, or if it holds no valid
+/// password.
 fn read_password(path: &Path) -> Result<Password, AccessError> {
     let length = || AccessError::PasswordLength(path.into());
     let text = engine::read_password(path).map_err(|reason| match reason {

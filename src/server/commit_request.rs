@@ -1,4 +1,4 @@
-//! Step of writes, and of the reads between them, on its way through group commit.
+//! Commit request of a connection: consecutive requests with writes that are executed together (a step).
 
 use super::{
     request_batch::{REPLY_SIZE, RequestBatch},
@@ -12,29 +12,30 @@ use crate::{
 use std::mem;
 use tokio::sync::oneshot;
 
-/// Maximum number of keys of a step that are prefetched.
+/// Maximum number of keys of a commit request that are prefetched.
 const MAX_PREFETCHED: usize = 1024;
 
-/// Step of a connection that a commit thread executes. If reads wait for the network, read steps travel to the threads
-/// that read for all connections in the same way.
+/// Consecutive requests of a connection (a step) that a commit thread executes together. If reads wait for the
+/// network, steps of reads travel in this form to the threads that read for all connections.
 pub(super) struct CommitRequest {
     pub batch: Box<RequestBatch>,
     pub step: Step,
-    /// Progress of the next request, if it takes several commits.
+    /// Progress of the next request, if it takes several commits, as a DEL of many keys does.
     pub progress: Progress,
-    /// Transaction of the client, if the step is WATCH or EXEC.
+    /// Transaction of the client, if the request is WATCH or EXEC.
     pub transaction: Option<Box<Transaction>>,
-    /// Worker and connection to which the step returns.
+    /// Worker and connection to which the requests and their replies return.
     pub reply_to: Option<ReplyTo>,
-    /// Progress of the first request before the step.
+    /// Progress of the first request of the step when the step began.
     first_progress: Progress,
-    /// Length of the reply buffer before the step.
+    /// Length of the reply buffer in bytes when the step began.
     reply_start: usize,
-    /// Positions at which the replies of the step end, without the last one, if each request is committed by itself.
+    /// Positions in the reply buffer at which the replies of the step end, without the last one, if each request is
+    /// committed by itself.
     reply_ends: Vec<usize>,
 }
 
-/// Worker and connection that wait for a step.
+/// Worker and connection that wait for a commit request.
 pub(super) struct ReplyTo {
     pub worker: usize,
     pub connection: oneshot::Sender<CommitRequest>,
@@ -52,7 +53,8 @@ impl CommitRequest {
         Self { batch, step, progress, transaction, reply_to, first_progress, reply_start, reply_ends }
     }
 
-    /// Appends the stored keys that this commit of the step uses, of the requests that `select` selects.
+    /// Appends to `keys` the stored keys that the next commit of these requests uses, of those requests for which
+    /// `select` returns `true`.
     fn list_keys(&self, select: SelectRequest, keys: &mut Vec<Vec<u8>>) {
         let (database, mut progress) = (self.step.database, self.first_progress);
         for index in self.step.requests.clone() {
@@ -73,7 +75,7 @@ impl CommitRequest {
         }
     }
 
-    /// Discards what an earlier call of `run` has done.
+    /// Discards the replies, the counted hits and the progress of an earlier call of `run`.
     fn reset(&mut self) {
         self.transaction.iter_mut().for_each(|transaction| transaction.reset());
         self.progress = self.first_progress;

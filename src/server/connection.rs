@@ -57,16 +57,16 @@ pub(super) struct Connection<S> {
     pub(super) session: Session,
     pub(super) decoder: Decoder,
     protocol: Protocol,
-    /// Buffers that the connection keeps while it receives a large request.
+    /// Buffers that the connection keeps while it receives a large request; otherwise they are in the worker's pool.
     kept_batch: Option<Box<RequestBatch>>,
-    /// Received part of a small incomplete request.
+    /// Received part of an incomplete request, if it is small enough to be kept outside the buffers.
     partial_request: Option<Box<Partial>>,
     pub(super) temperature: SlowReadDetector,
-    /// Progress of the next request, if it takes several commits.
+    /// Progress of the next request, if it takes several commits, as a DEL of many keys does.
     pub(super) progress: Progress,
-    /// Requests queued since MULTI, and the watched keys.
+    /// Requests queued since MULTI, and the watched keys; `None` before the first transaction command.
     pub(super) transaction: Option<Box<Transaction>>,
-    /// Closes the connection after too long without traffic, or after CLIENT KILL.
+    /// Timer that ends the connection after `--timeout` without traffic, or after CLIENT KILL.
     idle: IdleTimer,
 }
 
@@ -131,8 +131,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(())
     }
 
-    /// Reads from the socket once. Returns `None` at the end of the stream, or if the server is stopping and
-    /// the socket holds no more bytes.
+    /// Reads from the socket once, and returns the request batch with the received bytes, or with lines of MONITOR
+    /// as the reply. `None` at the end of the stream, or if the server is stopping and the socket holds no more
+    /// bytes.
     fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
@@ -171,7 +172,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Returns the buffers to the pool, or keeps the ones that an incomplete request needs.
+    /// Returns the buffers to the worker's pool, or keeps the bytes of an incomplete request.
     fn release_buffers(&mut self, mut batch: Box<RequestBatch>) {
         if batch.input.len() > PARTIAL_SIZE {
             self.kept_batch = Some(batch);
@@ -322,14 +323,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 }
 
-/// Returns the limits on the requests of a client.
+/// Returns the limits on the size of a client's requests, which are lower before AUTH.
 pub(super) fn limits(local: &WorkerState, session: &Session) -> Limits {
     let limits =
         Limits { query_buffer: as_size(&local.shared.context.live.query_buffer_limit), ..Limits::default() };
     if session.authenticated { limits } else { limits.before_auth() }
 }
 
-/// Reason why a connection must be closed.
+/// Reason why the server must close a connection.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CloseReason {
     #[error(transparent)]
@@ -340,13 +341,13 @@ pub(super) enum CloseReason {
     Killed,
 }
 
-/// Timer of the time without traffic on a connection.
+/// Timer of the time for which a connection has had no traffic.
 struct IdleTimer {
     client: Arc<Client>,
     context: Arc<command::ServerState>,
-    /// Timeout in force and the timer that was started with it.
+    /// Value of `--timeout` when the timer was started, and the timer; `None` if there is no timeout.
     timer: Option<(Duration, Pin<Box<Sleep>>)>,
-    /// `true` if the timer was started after the latest traffic.
+    /// `true` if the timer of the idle connection was started after the latest traffic.
     armed: bool,
 }
 
@@ -372,7 +373,8 @@ impl IdleTimer {
         }
     }
 
-    /// Polls the timer while neither reads nor writes are possible; ready when the timeout has passed.
+    /// Polls the timer while the socket can be neither read nor written; ready when `--timeout` has passed without
+    /// traffic.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(limit) = self.context.live.timeout() else {
             self.timer = None;

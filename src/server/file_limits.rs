@@ -6,7 +6,7 @@ use crate::{config::Config, engine::OpenFiles};
 /// others allow for short-lived ones, such as a client that is refused or a directory that is listed.
 const PROCESS: u64 = 48;
 
-/// Number of descriptors of a worker's event loop.
+/// Number of file descriptors of a worker's event loop.
 const WORKER: u64 = 4;
 
 /// Number of blocking threads per worker, for reads that may be slow. Two workers keep 64 reads in flight:
@@ -14,7 +14,7 @@ const WORKER: u64 = 4;
 /// without more throughput.
 pub const BLOCKING_THREADS: usize = 32;
 
-/// Error: the limit on open files is too low even for one client.
+/// Error of the start of a server: the limit on open files is too low even for one client.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "--store {store} with --threads {threads} needs {least} open files, and the limit is {limit}; raise it (ulimit -n) \
@@ -32,7 +32,7 @@ pub struct Error {
 /// runs out of descriptors, which would fail a write or a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileLimits {
-    /// Maximum number of clients.
+    /// Maximum number of clients that the limit on open files allows.
     pub clients: usize,
     /// Maximum number of files of the engine, without the files that a read opens while it runs.
     pub engine: u64,
@@ -64,10 +64,10 @@ impl FileLimits {
 }
 
 struct FileNeeds {
-    /// Number of descriptors needed without clients, with the minimum for the engine.
+    /// Number of file descriptors needed without clients, with the minimum for the engine.
     fixed: u64,
     engine: OpenFiles,
-    /// Maximum number of concurrent reads.
+    /// Maximum number of concurrent reads of the engine.
     readers: u64,
 }
 

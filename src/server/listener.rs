@@ -59,7 +59,7 @@ impl Listener {
         Ports { plain: port(&self.tcp), tls: port(&self.tls) }
     }
 
-    /// Returns the addresses for display.
+    /// Returns the addresses of all listening sockets, for display.
     pub fn address(&self) -> String {
         let tcp = self.tcp.iter().map(|(_, address)| address.to_string());
         let tls = self.tls.iter().map(|(_, address)| format!("tls://{address}"));
@@ -159,7 +159,7 @@ fn assign(id: u64, incoming: AcceptedStream, shared: &Shared, inlets: &Connectio
     }
 }
 
-/// Returns Redis' error if the client must be refused.
+/// Returns Redis' error if `--maxclients` or protected mode refuses the client, otherwise `None`.
 fn admission_error(incoming: &AcceptedStream, shared: &Shared) -> Option<&'static str> {
     let live = &shared.context.live;
     if shared.context.connections() >= as_size(&live.max_clients) {
@@ -197,7 +197,7 @@ impl Signals {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// Completes on SIGINT, SIGTERM or SHUTDOWN.
+    /// Completes on SIGINT, SIGTERM or the command SHUTDOWN.
     pub async fn stop(mut self, shutdown: &Notify) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
@@ -225,12 +225,12 @@ pub fn check_addresses(config: &Config) -> Result<(), Error> {
     network.unix_socket.as_deref().map_or(Ok(()), |path| is_stale_socket(path).map(drop))
 }
 
-/// Listens on a TCP port; `flag` is the option that chose the port.
+/// Listens on a TCP port of `--bind`; `flag` is the option that chose the port, for errors.
 fn bind_tcp(config: &Network, port: u16, flag: &str) -> Result<TcpListener, Error> {
     on_tcp(SocketAddr::new(config.bind, port), flag, |socket| socket.listen(config.backlog))
 }
 
-/// Binds a socket to `address` and calls `then` with it; `flag` is the option that chose the port.
+/// Binds a TCP socket to `address` and calls `then` with it; `flag` is the option that chose the port, for errors.
 fn on_tcp<T>(
     address: SocketAddr,
     flag: &str,
@@ -275,8 +275,8 @@ fn bind_unix(path: &Path, config: &Network) -> Result<UnixListener, Error> {
     listen().map_err(failed)
 }
 
-/// Returns `true` if there is a socket file without a listener at `path`, and `false` if there is nothing. Fails if there
-/// is something else.
+/// Returns `true` if there is a socket file without a listener at `path`, and `false` if there is nothing. Fails if
+/// there is something else.
 fn is_stale_socket(path: &Path) -> Result<bool, Error> {
     let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(false) };
     if !metadata.file_type().is_socket() {

@@ -25,16 +25,17 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Maximum time that a client may take to send its request, and to read the reply.
+/// Maximum time that an HTTP client may take to send its request, and again to read the reply.
 const IO_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum number of connections. One more closes the oldest, so that idle clients do not keep other clients out.
+/// Maximum number of open connections for metrics. One more closes the oldest, so that idle clients do not keep
+/// other clients out.
 const MAX_CONNECTIONS: usize = 16;
 
-/// Maximum size of the head of an HTTP request, in bytes.
+/// Maximum size of the request line and headers of an HTTP request for metrics, in bytes.
 const HEAD: usize = 16 << 10;
 
-/// Listening socket for metrics requests.
+/// Listening socket for HTTP requests for metrics (`--metrics`).
 pub(super) struct Metrics(TcpListener);
 
 impl Metrics {
@@ -44,12 +45,13 @@ impl Metrics {
         TcpListener::bind(address).await.map(Self).map_err(failed)
     }
 
-    /// Returns the address for display.
+    /// Returns the address at which metrics are served, for display.
     pub fn address(&self) -> String {
         self.0.local_addr().map(|address| address.to_string()).unwrap_or_default()
     }
 
-    /// Serves requests forever. The thread that accepts connections runs this, so nothing here may block.
+    /// Serves HTTP requests for metrics forever. The thread that accepts connections runs this, so nothing here may
+    /// block.
     pub async fn serve(&self, context: &Arc<ServerState>) {
         let (mut connections, scrape) = (VecDeque::<JoinHandle<()>>::new(), Arc::new(Mutex::new(())));
         loop {
@@ -120,12 +122,12 @@ async fn text(context: Arc<ServerState>, scrape: Arc<Mutex<()>>) -> io::Result<S
     Ok(read.await?)
 }
 
-/// Text written so far.
+/// Metrics in the text format of Prometheus, as far as they are written.
 #[derive(Default)]
 struct PrometheusText(String);
 
 impl PrometheusText {
-    /// Returns the text with the current values of all metrics.
+    /// Returns the text with the current values of all metrics of the server.
     pub fn of(context: &ServerState) -> Self {
         let mut text = Self::default();
         text.server(context);
@@ -300,7 +302,8 @@ impl PrometheusText {
         self.write(format_args!("{end} {value}\n"));
     }
 
-    /// Writes a histogram with a bucket per power of two; `unit` is the value of one recorded unit.
+    /// Writes a histogram with a bucket per power of two; `unit` is the number of recorded units in one unit of the
+    /// output, such as 1e9 for nanoseconds in seconds.
     fn histogram(&mut self, name: &str, labels: &[(&str, &str)], counts: &HistogramSnapshot, unit: f64) {
         let bucket = format!("{name}_bucket");
         let mut step = |end: &str, count: u64| {

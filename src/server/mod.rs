@@ -128,7 +128,7 @@ pub fn serve(
     outcome.and(closed).and(fault)
 }
 
-/// Creates the state that commands can read and change.
+/// Creates the state of the server that commands can read and change.
 fn server_state(
     store: Store,
     config: &Config,
@@ -163,14 +163,14 @@ fn server_state(
     }
 }
 
-/// Returns a random identifier of the form that Redis uses.
+/// Returns a random identifier of the server process, in Redis' form: 40 hexadecimal digits.
 fn run_id() -> String {
     let number = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}{:08x}", number(), number(), number() as u32)
 }
 
-/// Starts the workers and returns once all of them are ready, with their system resources allocated; otherwise
-/// fails.
+/// Starts the worker threads, and returns once all of them are ready, with their system resources allocated;
+/// otherwise fails. At the end, a worker waits up to `patience` for commits.
 fn spawn_workers(
     shared: &Arc<Shared>,
     count: usize,
@@ -199,16 +199,18 @@ fn spawn_workers(
     Ok((inlets, workers))
 }
 
-/// Maximum total size of the requests in one group of reads, in bytes, if reads wait for the network.
+/// Maximum total size in bytes of the read requests of several connections that one call of the engine reads, if
+/// reads wait for the network.
 const READ_GROUP_BYTES: usize = 256 << 10;
 
 /// Number of read threads, if each read waits for the network and there are no hash slots.
 const READ_THREADS: usize = 2;
 
-/// Threads that write and sync for a store whose engine may block.
+/// Background threads of a server: active expiration and, unless the engine is only in memory, commits, syncs, and
+/// reads that wait for the network.
 struct BackgroundThreads {
     committers: Vec<JoinHandle<()>>,
-    /// Threads that read for all connections, if reads wait for the network.
+    /// Threads that read for all connections; none unless reads wait for the network.
     readers: Vec<JoinHandle<()>>,
     syncer: Option<(Sender<()>, JoinHandle<()>)>,
     remover: JoinHandle<()>,

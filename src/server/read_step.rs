@@ -1,4 +1,4 @@
-//! Execution of a step of reads under one snapshot.
+//! Execution of consecutive read requests (a step) under one snapshot.
 
 use super::{
     commit_request::CommitRequest,
@@ -17,33 +17,35 @@ use std::{
     panic::{self, AssertUnwindSafe},
 };
 
-/// Maximum number of reply bytes that a worker copies in one step.
+/// Maximum number of bytes of values that a worker copies for a read request; a longer one is left to a blocking
+/// thread.
 const MAX_COPY_ON_WORKER: usize = 2 << 20;
 
 /// Size of the replies of a step, in bytes, from which its remaining requests are left to the next step, if each read
 /// waits for the network. The next step reads their values again.
 const SHARED_REPLY_SIZE: usize = 16 << 20;
 
-/// Maximum number of keys of a read step that is executed with those of other connections.
+/// Maximum number of keys of one connection's read requests that are read together with those of other connections.
 const MAX_GROUPED_KEYS: usize = 128;
 
-/// Maximum number of requests that are answered under one snapshot.
+/// Maximum number of read requests of a connection that are answered under one snapshot.
 const MAX_READS_PER_STEP: usize = 1024;
 
-/// Executes a read step, or as much of it as a worker may copy. Returns the number of answered requests, and `true`
-/// if the next request is too large for a worker.
+/// Executes the read requests of `step`, or as many of them as a worker may copy and the reply holds. Returns the
+/// number of answered requests, and `true` if the next request is too large for a worker.
 pub(super) fn read_on_worker(batch: &mut RequestBatch, step: &Step, store: &Store) -> (usize, bool) {
     let limits = ReadLimits { copy: MAX_COPY_ON_WORKER, reply: REPLY_SIZE };
     answer(batch, step, limits, |keys, visit| store.read(keys, visit))
 }
 
-/// Executes a read step, or as much of it as fits into the reply. Returns the number of answered requests.
+/// Executes the read requests of `step` on a blocking thread, or as many of them as fit into the reply. Returns the
+/// number of answered requests.
 pub(super) fn read(batch: &mut RequestBatch, step: &Step, store: &Store) -> usize {
     let limits = limits_off_worker(&batch.reply, store);
     answer(batch, step, limits, |keys, visit| store.read_long(keys, visit)).0
 }
 
-/// Returns the limits of a read step that does not run on a worker.
+/// Returns the limits for read requests that are not executed on a worker: values of any size may be copied.
 fn limits_off_worker(reply: &Reply, store: &Store) -> ReadLimits {
     let is_long = store.is_shared() && !reply.is_limited();
     ReadLimits { copy: usize::MAX, reply: if is_long { SHARED_REPLY_SIZE } else { REPLY_SIZE } }
@@ -78,7 +80,7 @@ pub(super) fn read_group(group: &mut [CommitRequest], store: &Store) {
     }
 }
 
-/// Returns the keys of a read step, encoded for the engine, in at most `most` chunks.
+/// Returns the stored keys that the read requests of `step` use, in at most `most` chunks.
 pub(super) fn key_chunks(batch: &RequestBatch, step: &Step, most: usize) -> Vec<Vec<Vec<u8>>> {
     let (mut keys, arena) = (Vec::new(), Bump::new());
     let requests = batch.requests.from(step.requests.start, batch.input.bytes());
@@ -135,7 +137,7 @@ fn answer(
     (batch.next - first, done.is_too_large)
 }
 
-/// Appends the keys of read requests, encoded for the engine.
+/// Appends the stored keys that read requests use to `keys`.
 fn list_keys<'b>(
     lookups: &[Lookup],
     requests: impl Iterator<Item = Args<'b>>,

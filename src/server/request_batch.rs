@@ -10,18 +10,18 @@ use bumpalo::Bump;
 use std::cell::RefCell;
 use tokio::task::spawn_blocking;
 
-/// Maximum number of bytes per read from a socket.
+/// Size in bytes of a new read buffer, and so of a read from a socket.
 const READ_SIZE: usize = 64 << 10;
 
 /// Size of the replies in bytes from which they are sent before the next request is executed, so that a
 /// connection holds little more than one reply.
 pub(super) const REPLY_SIZE: usize = 256 << 10;
 
-/// Maximum size in bytes of buffers that are returned to the pool; buffers that grew beyond it for one large
-/// request are freed.
+/// Maximum size in bytes of a connection's buffers that are returned to the worker's pool; buffers that grew beyond
+/// it for one large request are freed.
 const MAX_POOLED: usize = 1 << 20;
 
-/// Size in bytes above which memory is freed on a blocking thread instead of the worker.
+/// Size in bytes above which memory is freed on a blocking thread, because that would delay a worker.
 pub(super) const FREE_OFF_WORKER: usize = 16 << 20;
 
 /// Maximum total size in bytes of the idle buffers that a worker keeps. Hundreds of clients whose writes share
@@ -35,13 +35,13 @@ pub(super) struct RequestBatch {
     pub requests: Requests,
     pub lookups: Vec<Lookup>,
     pub reply: Reply,
-    /// Index of the next request to execute.
+    /// Index of the next request of the batch to execute.
     pub next: usize,
-    /// Hits and misses of the reads in the current step.
+    /// Hits and misses of the reads in the current step (requests executed together).
     pub hits: KeyHits,
-    /// `true` if all requests have the same command.
+    /// `true` if all requests of the batch have the same command.
     pub is_single_command: bool,
-    /// Memory for the keys of a read step; empty between steps.
+    /// Memory for the keys of read requests that are executed together; empty while none are executed.
     pub keys: Vec<&'static [u8]>,
 }
 
@@ -71,8 +71,8 @@ impl RequestBatch {
         }
     }
 
-    /// Returns empty buffers: the ones most recently returned to the worker's pool, which are still in the CPU cache,
-    /// or new ones.
+    /// Returns empty buffers: those returned last to the worker's pool, which are still in the CPU cache, or new
+    /// ones.
     pub fn take() -> Box<Self> {
         let idle = POOL.with_borrow_mut(|pool| {
             let batch = pool.idle.pop()?;
@@ -101,7 +101,7 @@ impl RequestBatch {
         });
     }
 
-    /// Returns the allocated memory, in bytes.
+    /// Returns the allocated memory of all buffers, in bytes.
     fn capacity(&self) -> usize {
         let keys = self.keys.capacity() * size_of::<&[u8]>();
         let lookups = self.lookups.capacity() * size_of::<Lookup>();
@@ -124,7 +124,7 @@ impl RequestBatch {
         }
     }
 
-    /// Marks the requests whose keys are in several hash slots.
+    /// Marks the requests of the batch whose keys are in several hash slots as refused.
     fn mark_cross_slot(&mut self, store: &Store, database: Database) {
         let requests = self.requests.from(0, self.input.bytes());
         for (lookup, args) in self.lookups.iter_mut().zip(requests) {
@@ -139,12 +139,12 @@ impl RequestBatch {
         }
     }
 
-    /// Returns the arguments of request `index`.
+    /// Returns the arguments of the request with the index `index` in the batch, or `None` if there is none.
     pub fn args(&self, index: usize) -> Option<Args<'_>> {
         self.requests.get(index, self.input.bytes())
     }
 
-    /// Returns `true` if request `index` writes without reading any key.
+    /// Returns `true` if the request with the index `index` in the batch writes without reading any key.
     pub fn is_blind(&self, index: usize) -> bool {
         let Some(Lookup::Known(spec, _)) = self.lookups.get(index) else { return false };
         self.args(index).is_some_and(|args| spec.is_blind(args))
@@ -165,7 +165,7 @@ impl RequestBatch {
         Partial::take(&mut self.input, &mut self.requests)
     }
 
-    /// Puts an incomplete request back in front of the bytes to be received.
+    /// Puts the received part of an incomplete request back in front of the bytes to be received.
     pub fn restore(&mut self, partial: Partial) {
         partial.restore(&mut self.input, &mut self.requests);
     }

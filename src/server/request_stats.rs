@@ -1,4 +1,4 @@
-//! Accounting for an executed step: counters, entries of SLOWLOG, lines for MONITOR.
+//! Accounting for requests that were executed together (a step): counters, entries of SLOWLOG, lines for MONITOR.
 
 use super::{
     request_batch::RequestBatch,
@@ -19,18 +19,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// State at the start of a step.
+/// Time, positions and handling of requests when the execution of consecutive requests (a step) begins, to account
+/// for them when it has ended.
 #[derive(Clone, Copy)]
 pub(super) struct StepStart {
-    /// Index of the first request.
+    /// Index in the request batch of the first request of the step.
     first: usize,
-    /// Length of the reply buffer.
+    /// Length of the reply buffer in bytes at the start of the step.
     reply: usize,
     time: Instant,
     kind: Admission,
 }
 
-/// Handling of requests in the current state of the session.
+/// Handling of requests in the current state of the connection: executed, queued or refused.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Admission {
     /// Requests are executed.
@@ -42,7 +43,7 @@ enum Admission {
 }
 
 impl StepStart {
-    /// Returns the length of the reply buffer at the start of the step.
+    /// Returns the length of the reply buffer in bytes at the start of the step.
     pub fn reply_len(self) -> usize {
         self.reply
     }
@@ -56,7 +57,8 @@ impl StepStart {
         Self { first: batch.next, reply: batch.reply.len(), time: Instant::now(), kind }
     }
 
-    /// Accounts for the requests that were answered since the start of the step.
+    /// Updates counters, SLOWLOG, LATENCY and MONITOR for the requests that were answered since the start of the
+    /// step.
     pub fn account(self, local: &WorkerState, session: &Session, batch: &mut RequestBatch) {
         let now = Instant::now();
         let ran = batch.next.saturating_sub(self.first);
@@ -92,7 +94,8 @@ impl StepStart {
         }
     }
 
-    /// Returns `true` if requests for the command are executed in the current state.
+    /// Returns `true` if requests for the command are executed in the current state of the session, neither queued
+    /// nor refused.
     fn runs(self, spec: &Spec) -> bool {
         self.kind == Admission::Run || self.kind == Admission::Locked && spec.has(NO_AUTH)
     }
@@ -120,7 +123,8 @@ impl StepStart {
         None
     }
 
-    /// Counts the error replies. The replies are parsed only if there are errors, which is rare.
+    /// Counts the error replies of the step, by their code and by their command. The replies are parsed only if
+    /// there are errors, which is rare.
     #[cold]
     fn count_errors(self, local: &WorkerState, batch: &mut RequestBatch) {
         let context = &local.shared.context;
@@ -142,7 +146,7 @@ impl StepStart {
     }
 }
 
-/// Adds the hits and misses of reads to the worker's counters.
+/// Adds the hits and misses of a read to the worker's counters.
 pub(super) fn count_key_hits(local: &WorkerState, found: KeyHits) {
     if found != KeyHits::default() {
         let stats = local.stats();
@@ -151,7 +155,7 @@ pub(super) fn count_key_hits(local: &WorkerState, found: KeyHits) {
     }
 }
 
-/// Accounts for a request that EXEC has executed.
+/// Updates counters, SLOWLOG, LATENCY and MONITOR for one request that EXEC has executed in `time`.
 pub(super) fn count_exec_request(
     local: &WorkerState,
     session: &Session,
@@ -231,8 +235,8 @@ fn add(local: &WorkerState, index: StatsIndex, counter: impl Fn(&CommandStats) -
     }
 }
 
-/// Removes the replies of the step if CLIENT REPLY suppresses them.
-/// `is_midway` is `true` if the step has left its request incomplete.
+/// Removes the replies of the requests since `begin` if CLIENT REPLY suppresses them. `is_midway` is `true` if the
+/// last of these requests is incomplete and will go on.
 pub(super) fn apply_reply_mode(
     session: &mut Session,
     batch: &mut RequestBatch,

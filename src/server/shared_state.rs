@@ -15,7 +15,7 @@ use tokio::sync::{Notify, mpsc};
 /// State shared by all threads of a server.
 pub(super) struct Shared {
     pub context: Arc<ServerState>,
-    /// Commands that are enabled.
+    /// Commands that are enabled on this server.
     pub commands: CommandTable,
     pub access: Access,
     pub keepalive: Option<Duration>,
@@ -31,7 +31,7 @@ impl Shared {
         self.shutdown.notify_one();
     }
 
-    /// Returns executed steps to the workers of their connections, waking each worker once.
+    /// Hands commit requests that were executed back to the workers of their connections, waking each worker once.
     pub fn deliver(&self, group: &mut Vec<CommitRequest>) {
         let mut woken = vec![false; self.inboxes.len()];
         for request in group.drain(..) {
@@ -62,7 +62,7 @@ pub(super) enum AcceptedStream {
 /// Channels to the workers, for accepted connections and their numbers.
 pub(super) type ConnectionSenders = Vec<mpsc::UnboundedSender<(u64, AcceptedStream)>>;
 
-/// Queue of steps that other threads have executed for the connections of one worker.
+/// Queue of commit requests that other threads have executed for the connections of one worker.
 #[derive(Default)]
 pub(super) struct Mailbox {
     done: Mutex<Vec<CommitRequest>>,
@@ -70,17 +70,17 @@ pub(super) struct Mailbox {
 }
 
 impl Mailbox {
-    /// Adds an executed step. [`Mailbox::notify`] then wakes the worker once for all added steps.
+    /// Adds a commit request that was executed. [`Mailbox::notify`] then wakes the worker once for all added ones.
     pub fn add(&self, request: CommitRequest) {
         self.done.lock().unwrap_or_else(PoisonError::into_inner).push(request);
     }
 
-    /// Wakes the worker.
+    /// Wakes the worker, which then takes the added commit requests.
     pub fn notify(&self) {
         self.ready.notify_one();
     }
 
-    /// Waits for [`Mailbox::notify`], and moves the added steps to `done`.
+    /// Waits for [`Mailbox::notify`], and moves the added commit requests to `done`.
     pub async fn take(&self, done: &mut Vec<CommitRequest>) {
         self.ready.notified().await;
         done.append(&mut self.done.lock().unwrap_or_else(PoisonError::into_inner));

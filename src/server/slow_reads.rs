@@ -9,17 +9,18 @@ use std::{
 /// Maximum duration of a read request that does not delay other clients noticeably.
 const SLOW: Duration = Duration::from_micros(100);
 
-/// Maximum number of read steps that are executed off the worker after a slow one.
+/// Maximum slow score: number of times that a client's next reads are executed on a blocking thread after slow ones.
 const MAX_SLOW_SCORE: u8 = 250;
 
-/// Number of further read steps of one client that are treated like the slow ones before.
+/// Number of times that a client's next reads (each time those that are executed together) are treated like the slow
+/// ones before.
 #[derive(Default)]
 struct SlowScore(u8);
 
 impl SlowScore {
-    /// Updates the score after a read step: a slow step multiplies it by eight and adds one (at most
-    /// [`MAX_SLOW_SCORE`]), another step subtracts one. So one slow step by chance costs little, but a client
-    /// with a few slow reads in a hundred is soon treated as if all of its reads were slow.
+    /// Updates the score after reads that were executed together: slow ones multiply it by eight and add one (at
+    /// most [`MAX_SLOW_SCORE`]), others subtract one. So one slow step by chance costs little, but a client with a
+    /// few slow reads in a hundred is soon treated as if all of its reads were slow.
     fn note(&mut self, is_so: bool) {
         self.0 = if is_so {
             self.0.saturating_mul(8).saturating_add(1).min(MAX_SLOW_SCORE)
@@ -29,17 +30,17 @@ impl SlowScore {
     }
 }
 
-/// Scores of one client's reads.
+/// Scores that decide on which thread the reads of one client are executed.
 #[derive(Default)]
 pub(super) struct SlowReadDetector {
-    /// Score of the steps that took long or waited for a device.
+    /// Score of the reads that took long or waited for a device.
     cold: SlowScore,
-    /// Score of the steps that waited for a device.
+    /// Score of the reads that waited for a device.
     waiting: SlowScore,
 }
 
 impl SlowReadDetector {
-    /// Returns `true` if the client's next reads must be executed off the worker.
+    /// Returns `true` if the client's next reads must be executed on a blocking thread, not on the worker.
     pub fn is_slow(&self) -> bool {
         self.cold.0 > 0
     }
@@ -50,25 +51,25 @@ impl SlowReadDetector {
         self.waiting.0 > 0
     }
 
-    /// Updates the scores after a read step on the worker.
+    /// Updates the scores after reads that were executed on the worker; `is_long` is `true` if they took long.
     pub fn note_long(&mut self, is_long: bool) {
         self.cold.note(is_long);
         self.waiting.note(false);
     }
 
-    /// Updates the scores after a read step on a blocking thread.
+    /// Updates the scores after reads that were executed on a blocking thread.
     pub fn note(&mut self, cost: ReadCost) {
         self.cold.note(cost.is_cold);
         self.waiting.note(cost.waited);
     }
 }
 
-/// Cost of a read step.
+/// Cost of read requests that were executed together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReadCost {
-    /// `true` if the step would have delayed the other clients of a worker.
+    /// `true` if the reads would have delayed the other clients of a worker.
     pub is_cold: bool,
-    /// `true` if the step waited for a device.
+    /// `true` if the reads waited for a device.
     pub waited: bool,
 }
 
@@ -112,8 +113,8 @@ fn each(time: Duration, requests: usize) -> Duration {
     time / u32::try_from(requests).unwrap_or(u32::MAX).max(1)
 }
 
-/// Returns the CPU time of this thread, and the number of its device reads: of files, or of pages of a memory
-/// map.
+/// Returns the CPU time of the calling thread, and the number of its reads from a device: of files, or of pages of a
+/// memory map.
 #[cfg(target_os = "linux")]
 fn usage() -> Option<(Duration, i64)> {
     use nix::{
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
     use rand::{Rng, SeedableRng, rngs::StdRng};
 
-    /// Returns the share of 100,000 read steps that are executed on the worker if `percent` of them are slow.
+    /// Returns the fraction of 100,000 reads that are executed on the worker if `percent` percent of them are slow.
     fn on_worker(percent: u32) -> f64 {
         let mut random = StdRng::seed_from_u64(7);
         let mut temperature = SlowReadDetector::default();

@@ -11,18 +11,18 @@ use crate::{
 };
 use std::ops::Range;
 
-/// Size in bytes above which a request is a step of its own, which does not run on a worker.
+/// Size in bytes above which a request is executed alone, and not on a worker.
 const MAX_REQUEST_ON_WORKER: usize = 256 << 10;
 
-/// Size of the queued requests in bytes above which EXEC does not run on a worker.
+/// Total size of the queued requests in bytes above which EXEC is not executed on a worker.
 const MAX_EXEC_ON_WORKER: usize = 64 << 10;
 
-/// Kind of a step.
+/// Kind of the consecutive requests that are executed together (a step).
 #[derive(Clone, Copy, Debug)]
 pub(super) enum StepKind {
-    /// Reads under one snapshot.
+    /// Read requests, under one snapshot.
     Read,
-    /// Writes and the reads between them, in one commit.
+    /// Write requests and the reads between them, in one commit.
     Write,
     /// One command that reads many keys.
     Keyspace(KeyspaceCommand),
@@ -46,20 +46,20 @@ pub(super) enum StepKind {
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub kind: StepKind,
-    /// Indexes of the requests.
+    /// Indexes of the requests in the request batch.
     pub requests: Range<usize>,
-    /// Database selected by the client.
+    /// Database that the client had selected before these requests.
     pub database: Database,
-    /// `true` if the step takes too long for a worker.
+    /// `true` if the requests would take too long on a worker, so that another thread executes them.
     pub is_large: bool,
 }
 
-/// State of a client that decides how its requests are executed.
+/// State of a connection that decides how its requests are executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClientMode {
     /// Requests are executed.
     Normal,
-    /// Requests are executed, each in a step of its own: CLIENT REPLY SKIP suppresses one reply.
+    /// Requests are executed, each one alone, because CLIENT REPLY SKIP suppresses one reply.
     OneByOne,
     /// Requests are queued for EXEC.
     InMulti,
@@ -67,7 +67,8 @@ pub(super) enum ClientMode {
     BeforeAuth,
 }
 
-/// Returns the step that begins with the next request of the batch, or `None` if all requests are answered.
+/// Returns the next step of the batch: the requests, from the next one on, that are executed together. `None` if all
+/// requests are answered.
 pub(super) fn next_step(
     batch: &RequestBatch,
     (mode, database): (ClientMode, Database),

@@ -25,7 +25,7 @@ use tokio::{
     task::{spawn_blocking, yield_now},
 };
 
-/// Number of requests of a transaction that are answered before other connections are served.
+/// Number of requests of EXEC that are answered before the worker serves other connections.
 const EXEC_REPLIES: usize = 1024;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
@@ -68,7 +68,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(batch)
     }
 
-    /// Answers the next request on a blocking thread.
+    /// Answers the next request of the batch on a blocking thread, by calling `answer`.
     async fn answer_on_blocking_thread(
         &self,
         mut batch: Box<RequestBatch>,
@@ -81,7 +81,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(self.local.await_offloaded(answered).await?)
     }
 
-    /// Queues the next request for EXEC.
+    /// Queues the next request of the batch for EXEC.
     fn queue(&mut self, batch: &mut RequestBatch) {
         let limit = as_size(&self.local.shared.context.live.query_buffer_limit);
         let (transaction, client) = (&mut self.transaction, self.session.client());
@@ -121,7 +121,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Commits a step: in the commit thread, or on the worker if the store is entirely in memory.
+    /// Executes and commits the requests of `step`: on a commit thread or, if the store is entirely in memory, on
+    /// the worker, or on a blocking thread if the worker would have to wait long.
     async fn commit(
         &mut self,
         batch: Box<RequestBatch>,
@@ -282,8 +283,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(batch)
     }
 
-    /// Passes the step to the threads that read for all connections. A step that they have left unexecuted, because it
-    /// would delay the others, is executed on a blocking thread.
+    /// Passes the read requests of `step` to the threads that read for all connections. If they leave them
+    /// unexecuted, because they would delay other connections, a blocking thread executes them.
     async fn read_together(
         &self,
         batch: Box<RequestBatch>,
@@ -302,8 +303,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(self.read_on_blocking_thread(batch, step, read).await?.0)
     }
 
-    /// Prefetches the keys of the read step with several threads, so that the device gets these reads
-    /// concurrently: an engine reads the keys of a step one after another. Returns the cost.
+    /// Prefetches the keys of the read requests of `step` with several threads, so that the device gets these reads
+    /// concurrently: an engine reads the keys of a step one after another. Returns the cost of these reads.
     async fn prefetch(&self, batch: &RequestBatch, step: &Step) -> io::Result<ReadCost> {
         let chunks = key_chunks(batch, step, self.local.idle_readers());
         if chunks.len() < 2 {
@@ -325,7 +326,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.local.await_offloaded_tasks(count, ends).await
     }
 
-    /// Runs `read` on a blocking thread.
+    /// Runs `read` on a blocking thread, and returns the request batch with the result of `read`.
     async fn read_on_blocking_thread<R: Send + 'static>(
         &self,
         mut batch: Box<RequestBatch>,

@@ -21,7 +21,7 @@ use std::{
     sync::{Arc, LazyLock, Mutex},
 };
 
-/// Returns a request batch that has received `requests`.
+/// Returns a request batch that has received the bytes `requests` and decoded them.
 fn received(requests: &str) -> RequestBatch {
     let mut batch = RequestBatch::new();
     batch.input.extend(requests.as_bytes());
@@ -44,7 +44,7 @@ fn engine_with(values: &[(&[u8], usize)]) -> Box<dyn Engine> {
     engine
 }
 
-/// Returns the next step of a client in a state.
+/// Returns the requests of `batch` that a client in the state `mode` would execute together next.
 fn step_in(mode: ClientMode, batch: &RequestBatch, store: &Store) -> Option<Step> {
     next_step(batch, (mode, Database::default()), None, store)
 }
@@ -53,7 +53,8 @@ fn step(batch: &RequestBatch, store: &Store) -> Step {
     step_in(ClientMode::Normal, batch, store).unwrap()
 }
 
-/// Returns the kinds and the numbers of requests of all steps, without running them.
+/// Returns the steps into which the requests of a client in the state `mode` are divided: the kind of each step, and
+/// the number of its requests. Nothing is executed.
 fn plan(mode: ClientMode, requests: &str) -> Vec<(String, usize)> {
     let (store, mut batch, mut steps) = (store_with(&[]), received(requests), Vec::new());
     while let Some(step) = step_in(mode, &batch, &store) {
@@ -129,7 +130,7 @@ fn the_keys_of_a_read_step_are_divided_once_each_in_order() {
     }
 }
 
-/// Returns the keys that a commit of a step uses, and those that are prefetched for it.
+/// Returns the stored keys that a commit request uses, and those that are prefetched for it.
 fn keys_of_commit(request: &CommitRequest) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let mut to_read = Vec::new();
     request.keys_to_read(&mut to_read);
@@ -196,7 +197,7 @@ fn a_worker_copies_no_long_replies() {
 /// Stand-in for an engine whose reads wait for the network.
 struct Remote {
     engine: Box<dyn Engine>,
-    /// Number of keys of each grouped read.
+    /// Number of keys of each call of `read_now`.
     grouped: Arc<Mutex<Vec<usize>>>,
 }
 
@@ -254,8 +255,9 @@ impl Engine for Remote {
     }
 }
 
-/// Passes `counts[i]` requests for a value of 10 KiB of each client to the thread that reads for several connections.
-/// Returns the numbers of answered requests, and the number of keys that were read together.
+/// Executes in one grouped read `counts[i]` GETs of a value of 10 KiB for each connection `i`, whose replies are
+/// limited to `limit` bytes (0: no limit). Returns the number of answered requests of each connection, and the
+/// number of keys that were read together.
 fn read_together(counts: &[usize], limit: usize) -> (Vec<usize>, usize) {
     let grouped = Arc::default();
     let engine = Remote { engine: engine_with(&[(b"k", 10 << 10)]), grouped: Arc::clone(&grouped) };

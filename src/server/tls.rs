@@ -25,7 +25,7 @@ pub enum AccessError {
     NoTls,
 }
 
-/// Replacement for TLS in a build without the feature.
+/// Replacement for TLS in a build without the feature `tls`, with which every start with `--tls-port` fails.
 #[cfg(not(feature = "tls"))]
 mod absent {
     use super::AccessError;
@@ -65,11 +65,11 @@ mod present {
         server::TlsStream,
     };
 
-    /// Acceptor of TLS connections.
+    /// Acceptor of TLS connections, with the certificate of the server.
     pub struct Acceptor(TlsAcceptor);
 
     impl Acceptor {
-        /// Reads the certificates.
+        /// Reads the files with the certificates and the private key that `options` name.
         pub fn load(options: &Tls) -> Result<Self, AccessError> {
             let cert = |reason: rustls::Error| refused("--tls-cert", &options.cert, reason);
             let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -86,7 +86,7 @@ mod present {
             Ok(Self(TlsAcceptor::from(Arc::new(config))))
         }
 
-        /// Performs the TLS handshake.
+        /// Performs the TLS handshake on an accepted connection. Returns the encrypted stream.
         pub async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
             self.0.accept(stream).await
         }
@@ -106,7 +106,7 @@ mod present {
         }
     }
 
-    /// Returns the verifier of client certificates, if clients must or may present one.
+    /// Returns the verifier of client certificates (`--tls-ca`), or `None` if clients present none.
     fn client_verifier(options: &Tls) -> Result<Option<Arc<dyn ClientCertVerifier>>, AccessError> {
         let Some(path) = options.ca.as_deref().filter(|_| options.auth_clients != AuthClients::No) else {
             return Ok(None);

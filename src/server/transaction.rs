@@ -16,48 +16,48 @@ use std::{collections::HashSet, mem, sync::Arc};
 struct Queue {
     requests: OwnedRequests,
     commands: Vec<(&'static Spec, StatsIndex)>,
-    /// `true` if a request was refused, so that EXEC must fail.
+    /// `true` if a request was refused since MULTI, so that EXEC must fail.
     aborted: bool,
 }
 
-/// Job of the commit thread for a transaction.
+/// Work of a transaction that needs a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommitJob {
-    /// Watch the keys of the request.
+    /// Watch the keys that the request WATCH names.
     Watch,
-    /// Execute the queued requests.
+    /// Execute the requests that were queued since MULTI.
     Execute,
 }
 
-/// Result of EXEC.
+/// Result of the execution of EXEC.
 #[derive(Default)]
 pub(super) struct ExecResult {
-    /// Replies of the commands that read or write keys.
+    /// Replies of the queued commands that read or write keys.
     replies: Reply,
-    /// End of the reply to each queued request in `replies`.
+    /// Position in `replies` at which the reply to each queued request ends.
     ends: Vec<usize>,
-    /// `true` if a watched key was modified and nothing was executed.
+    /// `true` if EXEC has executed nothing because a watched key was modified.
     changed: bool,
-    /// Error that prevented the execution: a watched key could not be read.
+    /// Text of the error because of which EXEC has executed nothing: a watched key could not be read.
     failed: Option<String>,
     hits: KeyHits,
 }
 
-/// Transaction of a client. Dropping it unwatches the keys.
+/// Transaction of a client: queued requests and watched keys. Dropping it unwatches the keys.
 pub(super) struct Transaction {
     store: Arc<Store>,
     queue: Option<Queue>,
     watched: HashSet<Watch>,
-    /// Watched keys that the current commit job has added.
+    /// Stored keys that the current commit job (WATCH) has added to the watched keys.
     added: Vec<Box<[u8]>>,
     pub job: Option<CommitJob>,
     result: ExecResult,
 }
 
-/// Function that returns `true` for the requests whose keys should be listed.
+/// Function that returns `true` for the requests whose keys will be listed.
 pub(super) type SelectRequest = fn(&Spec, Args<'_>) -> bool;
 
-/// Appends the stored form of keys of `database`.
+/// Appends the stored forms of `keys`, keys of `database`, to `stored`.
 pub(super) fn append_stored<'k>(
     keys: impl Iterator<Item = &'k [u8]>,
     database: Database,
@@ -73,7 +73,7 @@ impl Transaction {
         Self { store, queue: None, watched, added, job: None, result }
     }
 
-    /// Returns `true` between MULTI and EXEC or DISCARD.
+    /// Returns `true` if the client has sent MULTI, and not yet EXEC or DISCARD.
     pub fn is_open(&self) -> bool {
         self.queue.is_some()
     }
@@ -100,7 +100,8 @@ impl Transaction {
         Ok(None)
     }
 
-    /// Queues a request, or writes an error if the queue would exceed `limit` bytes (0: no limit).
+    /// Queues a request for EXEC and replies `QUEUED`. If the command is not allowed, or the queue would exceed
+    /// `limit` bytes (0: no limit), replies with an error, and EXEC fails.
     pub fn push(
         &mut self,
         (spec, index): (&'static Spec, StatsIndex),
@@ -129,7 +130,7 @@ impl Transaction {
         self.queue.iter_mut().for_each(|queue| queue.aborted = true);
     }
 
-    /// Ends a commit job. A transaction is over after EXEC, even if EXEC failed.
+    /// Ends the commit of WATCH or EXEC. The transaction is over after EXEC, even if EXEC failed.
     pub fn finish(&mut self) {
         self.added = Vec::new();
         if self.job.take() != Some(CommitJob::Watch) && self.is_open() {
@@ -137,31 +138,32 @@ impl Transaction {
         }
     }
 
-    /// Discards the queued requests and unwatches the keys.
+    /// Discards the queued requests and unwatches all keys of the client.
     fn end(&mut self) {
         self.queue = None;
         self.result = ExecResult::default();
         self.unwatch();
     }
 
-    /// Unwatches all keys.
+    /// Unwatches all keys that the client watches.
     fn unwatch(&mut self) {
         self.watched.drain().for_each(|watch| self.store.unwatch(&watch));
     }
 
-    /// Unwatches the keys that the current commit job has added.
+    /// Unwatches the keys that the present WATCH has added, because it failed or is executed again.
     fn unwatch_added(&mut self) {
         for stored in mem::take(&mut self.added) {
             self.watched.take(&*stored).iter().for_each(|watch| self.store.unwatch(watch));
         }
     }
 
-    /// Returns the size of the queued requests, in bytes.
+    /// Returns the total size of the queued requests, in bytes.
     pub fn bytes(&self) -> usize {
         self.queue.as_ref().map_or(0, |queue| queue.requests.bytes())
     }
 
-    /// Returns the first key of the commit job; `args` are the arguments of WATCH.
+    /// Returns the first key that the commit of WATCH or EXEC uses, or `None` if there is none; `args` are the
+    /// arguments of WATCH.
     pub fn first_key<'a>(&'a self, args: Args<'a>) -> Option<&'a [u8]> {
         if self.job == Some(CommitJob::Watch) {
             return (args.len() > 1).then(|| args.get(1));
@@ -194,7 +196,7 @@ impl Transaction {
         }
     }
 
-    /// Returns `true` if a queued request may read or write very many keys.
+    /// Returns `true` if a queued request may read or write very many keys, such as KEYS or FLUSHALL.
     pub fn uses_all_keys(&self) -> bool {
         self.has(|spec| spec.has(WHOLE_KEYSPACE))
     }
@@ -263,7 +265,7 @@ impl Transaction {
         }
     }
 
-    /// Discards what an earlier call of [`Transaction::run`] has done.
+    /// Discards the results of an earlier call of [`Transaction::run`], and the watches that it added.
     pub fn reset(&mut self) {
         self.result = ExecResult::default();
         self.unwatch_added();
@@ -293,19 +295,19 @@ impl Transaction {
     }
 }
 
-/// Requests that EXEC has executed, with the replies of those on keys.
+/// Requests that EXEC has executed, with the replies of those that read or write keys.
 pub(super) struct Executed {
     queue: Queue,
     result: ExecResult,
 }
 
 impl Executed {
-    /// Returns the command and the arguments of request `index`.
+    /// Returns the command and the arguments of the queued request `index`.
     pub fn request(&self, index: usize) -> Option<((&'static Spec, StatsIndex), Args<'_>)> {
         Some((*self.queue.commands.get(index)?, self.queue.requests.get(index)?))
     }
 
-    /// Appends the reply of request `index`, which is on keys.
+    /// Appends the reply to the queued request `index`, which reads or writes keys, to `reply`.
     pub fn append_reply(&self, index: usize, reply: &mut Reply) {
         let end = |index: usize| self.result.ends.get(index).copied();
         let start = index.checked_sub(1).and_then(end).unwrap_or(0);

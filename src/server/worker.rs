@@ -74,7 +74,7 @@ impl WorkerState {
         Ok(())
     }
 
-    /// Sets the options of a stream and creates the session of the client.
+    /// Sets the options of an accepted TCP connection, and creates its session state.
     fn open(
         &self,
         id: u64,
@@ -137,7 +137,7 @@ fn set_batch_scheduling() {
     }
 }
 
-/// Time slice of a worker on a core.
+/// Time that a worker may run on a core before the kernel lets another thread run.
 #[cfg(target_os = "linux")]
 const TURN: Duration = Duration::from_micros(200);
 
@@ -172,7 +172,7 @@ fn set_short_time_slice() {
     }
 }
 
-/// Creates the runtime of a worker; the worker's own thread calls it.
+/// Creates the asynchronous runtime of a worker; must be called on the worker's own thread.
 pub(super) fn runtime() -> io::Result<LocalRuntime> {
     runtime::Builder::new_current_thread()
         .enable_all()
@@ -181,8 +181,8 @@ pub(super) fn runtime() -> io::Result<LocalRuntime> {
         .build_local(runtime::LocalOptions::default())
 }
 
-/// Serves the connections that arrive through `incoming` until it is closed, then the remaining ones, for
-/// `patience` at most.
+/// Runs a worker: serves the connections that arrive through `incoming` until it is closed, then finishes the
+/// remaining ones, for `patience` at most.
 pub(super) fn run(
     runtime: LocalRuntime,
     index: usize,

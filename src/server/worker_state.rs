@@ -24,13 +24,13 @@ pub(super) struct WorkerState {
     pub index: usize,
     pub shared: Arc<Shared>,
     stopping: Cell<bool>,
-    /// `true` if nothing more is read from the connections, not even bytes that have arrived.
+    /// `true` if the worker reads nothing more from its connections, not even bytes that have arrived.
     closed: Cell<bool>,
-    /// Number of this worker's tasks that currently run on other threads.
+    /// Number of this worker's tasks that currently run on other threads, such as commits and slow reads.
     offloaded: Cell<usize>,
-    /// Waker of each connection, by number, for the stop of the server.
+    /// Waker of the task of each connection, by connection number: wakes all of them when the server stops.
     wakers: RefCell<HashMap<u64, Waker>>,
-    /// Notified when the commit thread has to be woken.
+    /// Wakes the task that wakes a sleeping commit or read thread, after all connections that are ready were served.
     submitted: Notify,
 }
 
@@ -47,7 +47,7 @@ impl WorkerState {
         }
     }
 
-    /// Adds a connection with its waker.
+    /// Adds a connection with the number `id`; `waker` wakes its task when the server stops.
     pub fn register(&self, id: u64, waker: Waker) {
         self.wakers.borrow_mut().insert(id, waker);
     }
@@ -58,7 +58,7 @@ impl WorkerState {
         self.stats().connections.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Notifies the connections that the server stops.
+    /// Tells the connections that the server stops, and wakes their tasks.
     pub fn stop(&self) {
         self.stopping.set(true);
         self.wakers.borrow().values().for_each(Waker::wake_by_ref);
@@ -72,12 +72,14 @@ impl WorkerState {
         self.closed.get()
     }
 
-    /// Waits for `work`, which runs on another thread; a shutdown waits for it too.
+    /// Waits for `work`, which runs on another thread, and returns its result; a shutdown of the worker waits for
+    /// it, too.
     pub async fn await_offloaded<T>(&self, work: impl Future<Output = T>) -> T {
         self.await_offloaded_tasks(1, work).await
     }
 
-    /// Waits for `work`, which runs on `threads` other threads; a shutdown waits for it too.
+    /// Waits for `work`, which runs on `threads` other threads, and returns its result; a shutdown of the worker
+    /// waits for it, too.
     pub async fn await_offloaded_tasks<T>(&self, threads: usize, work: impl Future<Output = T>) -> T {
         self.offloaded.set(self.offloaded.get() + threads);
         let done = work.await;
@@ -85,7 +87,7 @@ impl WorkerState {
         done
     }
 
-    /// Returns the number of blocking threads that are free for reads.
+    /// Returns the number of the worker's blocking threads that are free for reads.
     pub fn idle_readers(&self) -> usize {
         BLOCKING_THREADS.saturating_sub(self.offloaded.get())
     }
@@ -96,8 +98,8 @@ impl WorkerState {
         self.shared.context.stats.get(self.index).map(|stats| &**stats).unwrap_or(&NONE)
     }
 
-    /// Passes writes to the commit threads. If one of them sleeps, it is woken only after every connection that is ready
-    /// now has been served, so that their writes share a commit.
+    /// Passes writes to the commit threads. If one of them sleeps, it is woken only after every connection that is
+    /// ready now has been served, so that their writes share a commit.
     pub fn submit(&self, request: CommitRequest) {
         if self.shared.queue.push(request) {
             self.submitted.notify_one();
@@ -112,8 +114,8 @@ impl WorkerState {
         }
     }
 
-    /// Wakes the commit thread on request. The task is notified, so it runs after all tasks that were woken
-    /// before it.
+    /// Runs the task that wakes a sleeping commit thread and read thread whenever requests were passed to them. As a
+    /// task of its own it runs after all tasks that were woken before it.
     pub async fn wake_commit_thread(self: Rc<Self>) {
         loop {
             self.submitted.notified().await;
@@ -122,8 +124,8 @@ impl WorkerState {
         }
     }
 
-    /// Returns executed steps to the connections that wait for them. The other thread wakes only this
-    /// task, and this task wakes the connections, which saves a system call for each of them.
+    /// Runs the task that hands executed commit requests back to the connections that wait for them. The other
+    /// thread wakes only this task, and this task wakes the connections, which saves a system call for each of them.
     pub async fn deliver(self: Rc<Self>) {
         let Some(inbox) = self.shared.inboxes.get(self.index) else { return };
         let mut done = Vec::new();

@@ -21,8 +21,9 @@ impl Default for IncrementalScan {
 }
 
 impl IncrementalScan {
-    /// Visits about `count` stored pairs, or the errors of values that cannot be read. Returns `true` if there are
-    /// more pairs. After an error the position is behind the last pair that was visited.
+    /// Continues the scan for about `count` stored pairs; `visit` also gets the errors of values that cannot be
+    /// read. Returns `true` if pairs are left. After an error the next call continues behind the last visited pair;
+    /// an unordered engine repeats the step.
     pub fn step(&mut self, store: &Store, count: usize, visit: &mut VisitWalked<'_>) -> Result<bool, Error> {
         let (mut left, mut reached) = (count, None::<Vec<u8>>);
         let visit = &mut |key: &[u8], value: engine::Result<&[u8]>| {
@@ -44,8 +45,8 @@ impl IncrementalScan {
         Ok(left == 0)
     }
 
-    /// Moves on after an error to a position from which another step may succeed: each time behind all keys that
-    /// share a shorter prefix with the last visited key. Returns `false` if there is no such position.
+    /// Moves the position, after a step that failed, behind all keys that begin with the last visited key; another
+    /// call without a visited key in between takes a shorter prefix. Returns `false` if no such position is left.
     pub fn skip(&mut self) -> bool {
         let next = match &self.from {
             Bound::Unbounded => None,
@@ -57,7 +58,7 @@ impl IncrementalScan {
         is_there
     }
 
-    /// Returns `true` if the last step began at a position to which [`IncrementalScan::skip`] had moved.
+    /// Returns `true` if no pair was visited since [`IncrementalScan::skip`] moved the position.
     pub fn has_skipped(&self) -> bool {
         matches!(self.from, Bound::Included(_))
     }

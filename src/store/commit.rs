@@ -15,29 +15,31 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum size in bytes of an arena of copied values that is reused by the next commit.
+/// Maximum size in bytes of the arena (memory of keys and values that were copied for a commit) that the next commit
+/// reuses; a larger arena is freed.
 const MAX_REUSED_ARENA: usize = 1 << 20;
 
-/// Maximum number of concurrent commits of a group. Most of their time is spent in the network and on the disks of
-/// other machines: 50 clients reach 3,000 SETs per second with 8, and 8,000 with 64.
+/// Maximum number of commits of one commit group that run concurrently on an engine with hash slots. Most of their
+/// time is spent in the network and on the disks of other machines: 50 clients reach 3,000 SETs per second with 8,
+/// and 8,000 with 64.
 const MAX_CONCURRENT_COMMITS: usize = 64;
 
-/// Error of a failed commit of a group, and the reaction to it.
+/// Error with which the commit of a commit group failed, and the reaction to it.
 struct Failure {
     error: Error,
     after: OnFailure,
 }
 
-/// Reaction to a failed commit of a group.
+/// Reaction of the store to a failed commit of a commit group.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OnFailure {
-    /// The halves of the group are committed one after the other: the engine has rolled back the commit.
+    /// The engine has rolled back the commit: the two halves of the commit group are committed one after the other.
     Split,
-    /// The group is executed again: other clients of the engine changed what the group had read.
+    /// The commit group is executed again: other processes changed what it had read.
     Rerun,
-    /// The clients of the group receive the error. Later groups may succeed.
+    /// The clients of the commit group receive the error. Later groups may succeed.
     Report,
-    /// The clients of the group receive the error, and the store becomes read-only.
+    /// The clients of the commit group receive the error, and the store becomes read-only.
     SetReadOnly,
 }
 
@@ -62,11 +64,13 @@ struct Backoff {
 }
 
 impl Backoff {
-    /// Time after which a group is no longer retried because of transaction conflicts.
+    /// Time since the first failed attempt after which a commit group is no longer retried because of transaction
+    /// conflicts.
     const RETRY_LIMIT: Duration = Duration::from_secs(10);
     const MAX_PAUSE: Duration = Duration::from_millis(100);
 
-    /// Sleeps before another attempt. Returns `false` if the group must not be retried any more.
+    /// Sleeps before another attempt. Returns `false` if the commit group must not be retried any more, because
+    /// [`Self::RETRY_LIMIT`] has passed.
     fn pause(&mut self) -> bool {
         let begin = *self.begin.get_or_insert_with(Instant::now);
         self.pause = (self.pause * 2).clamp(Duration::from_millis(1), Self::MAX_PAUSE);
@@ -85,9 +89,10 @@ impl Store {
         if self.is_sharded() { self.commit_by_slot(group) } else { self.commit_group(group) }
     }
 
-    /// Commits each commit request of a group separately. Blind ones are sent together. The others are spread over
-    /// lanes by hash slot: those of one slot are committed one after the other, because concurrent ones would only
-    /// conflict with each other. Requests of different lanes that use the same keys cost another attempt, no more.
+    /// Commits each commit request of a group separately. Those that read nothing (blind ones) are sent to the
+    /// engine together. The others are spread over lanes by hash slot, and each lane has a thread: those of one slot
+    /// are committed one after the other, because concurrent ones would only conflict with each other. Requests of
+    /// different lanes that use the same keys cost another attempt, no more.
     fn commit_by_slot<W: Work>(&self, group: &mut [W]) {
         let (mut blind, mut lanes) = (Vec::new(), BTreeMap::<usize, Vec<&mut W>>::new());
         for work in group {
@@ -131,8 +136,8 @@ impl Store {
         group.iter_mut().for_each(|work| work.fail(&failure.error));
     }
 
-    /// Logs the failure of a commit, unless only the request is at fault (several hash slots), or the last
-    /// logged failure was already for lack of space.
+    /// Logs the failure of a commit, unless only the request is at fault (keys in several hash slots), or a failure
+    /// of a rolled back commit was logged already and no write has succeeded since.
     fn report(&self, failure: &Failure) {
         let is_news = match failure.error {
             Error::CrossSlot => false,
@@ -143,7 +148,7 @@ impl Store {
         }
     }
 
-    /// Commits each request of blind commit requests separately, all of them concurrently.
+    /// Commits each request of blind commit requests (those that read nothing) separately, all of them concurrently.
     fn commit_blind<W: Work>(&self, works: &mut [&mut W]) {
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.try_commit_blind(works)));
         if let Ok((outcomes, ends)) = outcome {
@@ -161,7 +166,8 @@ impl Store {
         }
     }
 
-    /// Returns the outcome of each request, and for each commit request the number of requests up to its end.
+    /// Runs blind commit requests and writes each of their requests separately. Returns the outcome of each request,
+    /// and for each commit request the number of requests up to its end.
     fn try_commit_blind<W: Work>(&self, works: &mut [&mut W]) -> (Vec<Result<(), Error>>, Vec<usize>) {
         let (arena, own) = (Bump::new(), self.own());
         let (mut txn, mut ends) = (Txn::new(self, &arena, Batch::default(), own), Vec::new());
@@ -194,14 +200,14 @@ impl Store {
         (outcomes, ends)
     }
 
-    /// Commits a long-running group. Until it returns, [`Store::has_long_commit`] is `true`.
+    /// Commits a commit group that takes long. Until this returns, [`Store::has_long_commit`] is `true`.
     pub fn commit_long<W: Work>(&self, group: &mut [W]) {
         self.long.fetch_add(1, Ordering::Relaxed);
         self.commit(group);
         self.long.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Returns `true` if a commit would have to wait for a long-running commit.
+    /// Returns `true` while a commit that takes long runs, for which another commit would have to wait.
     #[inline]
     pub fn has_long_commit(&self) -> bool {
         self.long.load(Ordering::Relaxed) > 0
@@ -216,7 +222,7 @@ impl Store {
         })
     }
 
-    /// Returns the reaction to `error`, and makes the store read-only if there is no other.
+    /// Returns `error` with the reaction to it, and makes the store read-only if that is the reaction.
     fn failure(&self, error: Error) -> Failure {
         let after = match &error {
             Error::Engine(error) => OnFailure::of(error),
@@ -286,7 +292,8 @@ impl Store {
         Ok(())
     }
 
-    /// Records that a batch was written, and so that the engine is no longer out of space.
+    /// Records that a batch was written: the engine is no longer out of space, and without `always` the write is not
+    /// synced yet.
     fn note_write(&self) {
         // Usually only read: a cache line that is not written stays shared by all cores.
         if self.is_full.load(Ordering::Relaxed) {

@@ -23,39 +23,41 @@ const SHARED_GROUP_BYTES: usize = 64 << 10;
 /// Function that returns the stored keys of a commit request, or `None` if they may be any.
 type ListKeys<W> = fn(&W) -> Option<Vec<Vec<u8>>>;
 
-/// Commit requests that wait for a commit thread, in arrival order.
+/// Commit requests of all connections that wait for a commit thread, in arrival order.
 pub struct CommitQueue<W> {
     state: Mutex<State<W>>,
     wake: Condvar,
-    /// [`Work::keys`] if groups are committed concurrently, otherwise `None`.
+    /// Function that lists the keys of a commit request ([`Work::keys`]) if several groups may be committed
+    /// concurrently, otherwise `None`.
     list_keys: Option<ListKeys<W>>,
     hasher: RandomState,
 }
 
-/// Commit request in the queue.
+/// Commit request in the commit queue.
 struct Waiting<W> {
     work: W,
-    /// Hashes of its stored keys, or `None` if they may be any. Empty if no groups are committed concurrently. A request
-    /// that waits for a group is looked at many times, so they are computed once, before the queue is locked.
+    /// Hashes of the stored keys of the commit request, or `None` if it may use any key. Empty if no groups are
+    /// committed concurrently. A request that waits for a group is looked at many times, so they are computed once,
+    /// before the queue is locked.
     keys: Option<Vec<u64>>,
 }
 
 struct State<W> {
     waiting: VecDeque<Waiting<W>>,
-    /// Number of commit threads that sleep until they are woken. Others look into the queue when their current group
-    /// is done.
+    /// Number of commit threads that sleep until they are woken. The others look into the queue when their current
+    /// commit group is done.
     idle: usize,
     closed: bool,
-    /// Number of groups in progress.
+    /// Number of commit groups that commit threads are committing now.
     groups: usize,
-    /// Hashes of the stored keys of the groups in progress.
+    /// Hashes of the stored keys of the commit groups in progress.
     keys: HashSet<u64>,
-    /// `true` while a group is in progress that may use any key.
+    /// `true` while a commit group is in progress that may use any key.
     has_any_key: bool,
 }
 
 impl<W> Default for CommitQueue<W> {
-    /// Creates the queue of one commit thread.
+    /// Creates the commit queue for a single commit thread.
     fn default() -> Self {
         let (waiting, keys, hasher) = Default::default();
         let state = State { waiting, idle: 0, closed: false, groups: 0, keys, has_any_key: false };
@@ -93,7 +95,7 @@ impl<W> State<W> {
         taken
     }
 
-    /// Ends a group in progress whose keys have the hashes `keys`.
+    /// Records that a commit group is no longer in progress; `keys` are the hashes of the keys that it used.
     fn release(&mut self, keys: &[u64]) {
         for key in keys {
             self.keys.remove(key);
@@ -116,7 +118,7 @@ impl<W> CommitQueue<W> {
         state.idle > 0
     }
 
-    /// Wakes a commit thread.
+    /// Wakes one sleeping commit thread.
     pub fn wake(&self) {
         self.wake.notify_one();
     }
@@ -149,12 +151,13 @@ impl<W> CommitQueue<W> {
 }
 
 impl<W: Work> CommitQueue<W> {
-    /// Creates the queue of several commit threads, whose groups in progress have no keys in common.
+    /// Creates the commit queue for several commit threads, whose commit groups in progress have no keys in common.
     pub fn disjoint() -> Self {
         Self { list_keys: Some(W::keys), ..Self::default() }
     }
 
-    /// Creates the queue of the commit threads of `store`.
+    /// Creates the commit queue for the commit threads of `store`: one thread, or several if groups are committed
+    /// concurrently.
     pub fn of(store: &Store) -> Self {
         if store.commits_concurrently() { Self::disjoint() } else { Self::default() }
     }
@@ -176,6 +179,7 @@ impl<W: Work> CommitQueue<W> {
     }
 
     /// Calls `carry_out` with group after group of at most `most` bytes of requests, until the queue is closed.
+    /// `clients` and `deliver` are those of [`CommitQueue::run`].
     pub fn serve(
         &self,
         most: usize,

@@ -6,7 +6,7 @@ use std::{
     thread::{Builder, JoinHandle},
 };
 
-/// Number of commit threads if each commit waits for the network.
+/// Number of commit threads of a store whose commits wait for the network.
 const SHARED_COMMIT_THREADS: usize = 4;
 
 /// Starts the commit threads of `store`: one, or several if each commit is a transaction of several machines. Each

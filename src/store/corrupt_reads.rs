@@ -6,33 +6,35 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// Number of reads that failed because of corruption.
+/// Counter of the reads that failed because data are corrupt.
 pub(super) struct CorruptReads {
     count: AtomicU64,
-    /// `true` for an engine of this machine. The errors of a cluster do not show whether data are corrupt.
+    /// `true` if the data are on this machine. Errors of a cluster do not show whether data are corrupt, so no read
+    /// is counted.
     is_local: bool,
 }
 
-/// Callback that receives the index of a key and its value, or the error of a value that cannot be read.
+/// Callback that receives the index of a key in the list of keys to read, and its value (`None` if the key does not
+/// exist), or the error of a value that cannot be read.
 pub(super) type VisitRead<'v> = dyn FnMut(usize, Result<Option<&[u8]>>) + 'v;
 
 impl CorruptReads {
-    /// Creates a counter for an engine; `is_local` is `false` for an engine of other machines.
+    /// Creates a counter of corrupt reads; `is_local` is `false` for an engine whose data are on other machines.
     pub(super) fn new(is_local: bool) -> Self {
         Self { count: AtomicU64::new(0), is_local }
     }
 
-    /// Returns the number of corrupt reads since the start.
+    /// Returns the number of reads that failed because of corruption since the start.
     pub(super) fn get(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Returns `true` if the error of a read means that data are corrupt.
+    /// Returns `true` if the error of a read means that data on this machine are corrupt.
     pub(super) fn is_corruption(&self, error: &Error) -> bool {
         self.is_local && error.is_damage()
     }
 
-    /// Counts a failed read, if the error means corruption, and returns the error.
+    /// Counts a failed read, if `error` means that data are corrupt, and returns `error`.
     #[cold]
     pub(super) fn count(&self, error: Error) -> Error {
         if self.is_corruption(&error) {
@@ -67,7 +69,8 @@ impl CorruptReads {
         Ok(())
     }
 
-    /// Calls [`Engine::scan_each`], and counts corrupt reads.
+    /// Visits the pairs of `range` of the engine, also those behind a value that cannot be read, and counts corrupt
+    /// reads: see [`Engine::scan_each`].
     pub(super) fn scan_each(
         &self,
         engine: &dyn Engine,
@@ -79,7 +82,8 @@ impl CorruptReads {
         engine.scan_each(range, &mut counted).map_err(|error| self.count(error))
     }
 
-    /// Calls [`Engine::walk_each`], and counts corrupt reads.
+    /// Runs one step of an incremental scan of the engine at `position`, also behind values that cannot be read, and
+    /// counts corrupt reads: see [`Engine::walk_each`].
     pub(super) fn walk_each(
         &self,
         engine: &dyn Engine,

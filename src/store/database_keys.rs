@@ -13,7 +13,7 @@ use std::ops::Bound;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Database(u8);
 
-/// Range of stored keys.
+/// Range of stored keys (keys with their key headers).
 pub(super) struct RawRange {
     start: Bound<Vec<u8>>,
     end: Bound<Vec<u8>>,
@@ -40,7 +40,8 @@ impl Database {
         self.0
     }
 
-    /// Returns the stored form of `key`: `key` itself, or a key header and `key`.
+    /// Returns the stored form of `key`: `key` itself in database 0, otherwise a key header and `key`. In database 0
+    /// a key that looks as if it had a header gets one, too.
     #[inline(always)]
     pub fn encode_key<'k>(self, key: &'k [u8], arena: &'k Bump) -> &'k [u8] {
         if self.0 == 0 && !key_value_headers::may_have_header(key) {
@@ -63,13 +64,15 @@ impl Database {
         stored
     }
 
-    /// Returns the key whose stored form is `stored`, or `None` if it is of another database.
+    /// Returns the key whose stored form is `stored`, or `None` if `stored` belongs to another database or is a
+    /// marker record.
     #[inline]
     pub fn decode_key(self, stored: &[u8]) -> Option<&[u8]> {
         key_value_headers::key(stored).and_then(|(space, key)| (space == self.0).then_some(key))
     }
 
-    /// Returns the ranges of stored keys that contain the keys of `range` in an ordered engine.
+    /// Returns up to three ranges of stored keys that together hold the keys of `range` in this database, for an
+    /// ordered engine.
     pub(super) fn raw_ranges(self, range: KeyRange<'_>) -> Vec<RawRange> {
         let with_head =
             |bound: Bound<&[u8]>| bound.map(|key| [&key_value_headers::key_head(self.0), key].concat());
@@ -107,18 +110,18 @@ impl Database {
     }
 }
 
-/// Set of marker records.
+/// Set of marker records: records under reserved keys that state whether expiration times or key headers are in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct MarkerRecords(u8);
 
 impl MarkerRecords {
-    /// Record that exists if values have expiration times.
+    /// Marker record that exists if values may have expiration times.
     pub(super) const EXPIRATIONS: Self = Self(1);
-    /// Record that exists if keys have key headers: they are of other databases than 0, or look as if they had a
-    /// header.
+    /// Marker record that exists if stored keys may have key headers: keys of other databases than 0, and keys of
+    /// database 0 that look as if they had a header.
     pub(super) const KEY_HEADERS: Self = Self(2);
 
-    /// All marker records, with their keys.
+    /// All marker records, each with its stored key.
     pub(super) const ALL: [(Self, &'static [u8]); 2] =
         [(Self::EXPIRATIONS, &key_value_headers::EXPIRES), (Self::KEY_HEADERS, &key_value_headers::SPACES)];
 
@@ -140,7 +143,7 @@ impl MarkerRecords {
         Self(self.0 | other.0)
     }
 
-    /// Returns the number of records.
+    /// Returns the number of marker records in the set.
     pub(super) fn len(self) -> u64 {
         self.0.count_ones().into()
     }
@@ -150,7 +153,7 @@ impl MarkerRecords {
         self.0 & other.0 != 0
     }
 
-    /// Adds a record to the set. Returns the key of the record if it was not in the set.
+    /// Adds a marker record to the set. Returns its stored key, or `None` if it was in the set already.
     pub(super) fn add(&mut self, other: Self) -> Option<&'static [u8]> {
         if self.contains(other) {
             return None;

@@ -15,7 +15,7 @@ use std::{
 #[derive(Default)]
 pub struct ExpirationClock(Cell<u64>);
 
-/// Expiration time of a value, relative to an [`ExpirationClock`].
+/// Expiration time of a value, compared with the time of an [`ExpirationClock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expires {
     /// The expiration time has passed.
@@ -63,8 +63,8 @@ impl ExpirationClock {
         }
     }
 
-    /// Returns the result of [`ExpirationClock::entry`], or the error of a value that cannot be read: whether such
-    /// a value has expired is not known.
+    /// Returns the value in `stored` with its expiration time, `None` if it has expired, or the error in `stored`:
+    /// whether a value that cannot be read has expired is not known.
     pub fn each<'v>(&self, stored: engine::Result<&'v [u8]>) -> Option<Result<Entry<'v>, Error>> {
         match stored {
             Ok(value) => self.entry(Some(value)).map(Ok),

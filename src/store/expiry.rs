@@ -22,23 +22,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum memory in bytes of the keys whose expiration times are kept, including [`OVERHEAD`] for each.
+/// Maximum memory in bytes for the kept expiration times with their keys, including [`OVERHEAD`] for each.
 const MAX_KEY_MEMORY: usize = 64 << 20;
 
-/// Estimated memory per kept expiration time in bytes, without the key.
+/// Estimated memory per expiration time that active expiration keeps, in bytes, without the key.
 const OVERHEAD: usize = 96;
 
-/// Maximum number of keys that one commit removes, and number of keys that the scan visits before it pauses.
+/// Maximum number of keys that one commit of active expiration removes, and number of keys that a step of its scan
+/// visits.
 const STEP: usize = 1024;
 
-/// Pause between two commits, or two steps of the scan, so that values that expire about the same time share a
-/// commit, and the scan is a negligible load.
+/// Pause between two commits, or two steps of the scan, of active expiration, so that values that expire about the
+/// same time share a commit, and the scan is a negligible load.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Pause after a commit failed.
+/// Pause of active expiration after a commit, or a step of the scan, failed.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-/// Known expiration times of a store's keys.
+/// Expiration times of a store's keys, as far as they are kept in memory.
 #[derive(Default)]
 pub struct Expiry {
     /// Number of expired values that were removed since the start.
@@ -52,15 +53,16 @@ struct Index {
     deadlines: HashMap<Arc<[u8]>, u64>,
     order: BTreeSet<(u64, Arc<[u8]>)>,
     bytes: usize,
-    /// `true` if values may have expiration times that are not kept.
+    /// `true` if stored values may have expiration times that are not kept in memory.
     incomplete: bool,
     walk: Option<IncrementalScan>,
-    /// `true` if a scan has ended: it has already reported all values that cannot be read.
+    /// `true` if a scan of all keys has ended: it has logged all values that cannot be read, so later scans log them
+    /// only at the level debug.
     walked: bool,
     stopped: bool,
 }
 
-/// Next job of active expiration.
+/// Next job of the thread that removes expired values.
 enum ExpiryJob {
     Remove(Vec<Arc<[u8]>>),
     Walk(IncrementalScan),
@@ -68,7 +70,7 @@ enum ExpiryJob {
 }
 
 impl Index {
-    /// Keeps an expiration time. Returns `true` if it is the earliest of all.
+    /// Keeps the expiration time `deadline` of `key` in memory. Returns `true` if it is new and the earliest of all.
     fn add(&mut self, deadline: u64, key: &[u8]) -> bool {
         let key: Arc<[u8]> = match self.deadlines.get_key_value(key) {
             Some((_, old)) if *old == deadline => return false,
@@ -132,7 +134,7 @@ impl Expiry {
         self.removed.load(Ordering::Relaxed)
     }
 
-    /// Records the expiration times of stored keys.
+    /// Keeps the expiration times that a commit has set, each with its stored key.
     #[inline]
     pub(super) fn note(&self, deadlines: &[(u64, &[u8])]) {
         if !deadlines.is_empty() {
@@ -140,7 +142,7 @@ impl Expiry {
         }
     }
 
-    /// Requests a scan of all keys, because there may be expiration times that were not recorded.
+    /// Requests a scan of all keys for expiration times, because not all of them may be kept in memory.
     pub(super) fn request_full_scan(&self) {
         self.lock().incomplete = true;
     }
@@ -155,7 +157,7 @@ impl Expiry {
         }
     }
 
-    /// Lets [`Store::run_active_expiration`] return.
+    /// Stops active expiration: lets [`Store::run_active_expiration`] return.
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.wake.notify_one();
@@ -166,7 +168,8 @@ impl Expiry {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next job and returns it.
+    /// Waits until values have expired, a step of a scan is due, or [`Expiry::stop`] is called, and returns
+    /// that job.
     fn next(&self) -> ExpiryJob {
         let mut index = self.lock();
         loop {
@@ -206,7 +209,8 @@ impl Expiry {
 }
 
 impl Store {
-    /// Removes values as they expire, until [`Expiry::stop`]. Calls `note` with the duration of each job.
+    /// Removes values as they expire, until [`Expiry::stop`], or until a job fails in a store that is read-only.
+    /// Calls `note` with the duration of each job.
     pub fn run_active_expiration(&self, note: impl Fn(Duration)) {
         loop {
             let task = self.expiry.next();
@@ -254,7 +258,7 @@ impl Store {
         group.into_iter().find_map(|work| work.error).map_or(Ok(()), Err)
     }
 
-    /// Runs the next step of a scan of all keys for their expiration times.
+    /// Runs the next step of a scan of all keys, and keeps the expiration times that it finds.
     fn scan_step(&self, mut walk: IncrementalScan) -> Result<(), Error> {
         let mut found: Vec<(u64, Vec<u8>)> = Vec::new();
         let level = if self.expiry.lock().walked { Level::Debug } else { Level::Warn };
@@ -283,7 +287,7 @@ impl Store {
     }
 }
 
-/// Commit request that removes expired values.
+/// Commit request that removes those values of `keys` that have expired.
 struct ExpireBatch {
     keys: Vec<Arc<[u8]>>,
     removed: u64,
@@ -339,7 +343,7 @@ mod tests {
     };
     use std::sync::OnceLock;
 
-    /// Expiration times that are never reached while a test runs.
+    /// Expiration time in milliseconds since 1970 that is never reached while a test runs, before `LATER`.
     const SOON: u64 = 1 << 50;
     const LATER: u64 = 1 << 51;
 
@@ -434,7 +438,8 @@ mod tests {
         index.deadlines.get(KEY).copied()
     }
 
-    /// Removes the values that are due at `now`, and returns their number.
+    /// Takes the one key that is due at `now`, and removes it if its value has really expired. Returns the number of
+    /// values removed so far.
     fn remove_due(store: &Store, now: u64) -> u64 {
         let due = store.expiry.lock().take_due(now);
         assert_eq!(due.len(), 1);

@@ -9,14 +9,14 @@ use super::{
 use crate::engine::{self, Batch, KeyRange, WriteOp};
 use std::{collections::BTreeMap, ops::ControlFlow};
 
-/// Key with its value and expiration time; `entry` is `None` if the value cannot be read.
+/// Key of a database with its value and expiration time; `entry` is `None` if the value cannot be read.
 struct Pair<'g> {
     key: &'g [u8],
     entry: Option<(Vec<u8>, u64)>,
 }
 
 impl<'g> Txn<'g> {
-    /// Removes every key of the database.
+    /// Removes every key of the selected database.
     ///
     /// # Errors
     ///
@@ -42,8 +42,8 @@ impl<'g> Txn<'g> {
         Ok(())
     }
 
-    /// Removes every key of the database of an engine with hash slots, slot by slot and at once, not with the
-    /// commit.
+    /// Removes every key of the selected database of an engine with hash slots, slot by slot and at once, not with
+    /// the commit. Fails if the transaction has read or written something before.
     fn flush_database_by_slot(&mut self) -> Result<(), Error> {
         if !self.is_untouched() {
             let what =
@@ -65,7 +65,8 @@ impl<'g> Txn<'g> {
         Ok(())
     }
 
-    /// Returns all keys of a database with their values.
+    /// Selects the database `space`, and returns all its keys with their values, as left by the earlier commands of
+    /// the group.
     fn all_of(&mut self, space: Database) -> Result<Vec<Pair<'g>>, Error> {
         let (arena, mut all, mut failed) = (self.arena(), Vec::new(), Ok(()));
         self.select(space);

@@ -3,7 +3,7 @@
 use crate::engine::Fsync;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Current fsync policy, readable without a lock.
+/// Current fsync policy of a store, readable without a lock.
 pub(super) struct FsyncPolicy(AtomicU8);
 
 impl FsyncPolicy {

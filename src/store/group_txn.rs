@@ -27,15 +27,15 @@ pub struct Txn<'g> {
     max_key: usize,
     space: Database,
     moment: ExpirationClock,
-    /// Expiration times that the group has set, with the stored keys.
+    /// Expiration times that the commit group has set, each with its stored key.
     deadlines: Vec<(u64, &'g [u8])>,
-    /// Marker records that exist, including those that the group writes.
+    /// Marker records that the data hold, including those that the commit group writes.
     own: MarkerRecords,
-    /// Marker records that existed when the group began.
+    /// Marker records that the data held when the commit group began.
     own_before: MarkerRecords,
-    /// `true` if a client watches keys.
+    /// `true` if any client watches keys (WATCH).
     watched: bool,
-    /// Stored keys that the group has marked as modified for clients that watch them.
+    /// Stored keys that the commit group has marked as modified for clients that watch them.
     touched: Vec<&'g [u8]>,
     /// `true` if other processes may write to the same data.
     shared: bool,
@@ -79,24 +79,24 @@ impl<'g> Txn<'g> {
         self.store
     }
 
-    /// Returns the memory of copies that live until the commit.
+    /// Returns the memory for copies of keys and values that must live until the commit.
     pub(super) fn arena(&self) -> &'g Bump {
         self.arena
     }
 
-    /// Returns the marker records that exist, including those that the group writes.
+    /// Returns the marker records that the data hold, including those that the commit group writes.
     pub(super) fn own(&self) -> MarkerRecords {
         self.own
     }
 
-    /// Returns the write set of the group, and the clock of its commit request.
+    /// Returns the write set of the commit group, and the clock of the commit request that is running.
     pub(super) fn own_writes(&mut self) -> (&WriteSet<'g>, &ExpirationClock) {
         let Self { batch, moment, overlay, .. } = self;
         (overlay.get_or_insert_with(|| WriteSet::of(batch)), moment)
     }
 
-    /// Returns the write set of the group, the clock of its commit request, and the source to scan below the write
-    /// set.
+    /// Returns the write set of the commit group, the clock of the commit request that is running, and the source to
+    /// scan below the write set.
     pub(super) fn layers(&mut self) -> Result<(&WriteSet<'g>, &ExpirationClock, Source<'_, 'g>), Error> {
         self.begin()?;
         let Self { batch, moment, overlay, transaction, .. } = self;
@@ -107,7 +107,7 @@ impl<'g> Txn<'g> {
         Ok((overlay.get_or_insert_with(|| WriteSet::of(batch)), moment, below))
     }
 
-    /// Begins the transaction, if other processes may write to the same data.
+    /// Begins the engine's transaction, if other processes may write to the same data and none was begun yet.
     #[inline]
     pub(super) fn begin(&mut self) -> Result<(), Error> {
         if self.shared && self.transaction.is_none() {
@@ -116,8 +116,8 @@ impl<'g> Txn<'g> {
         Ok(())
     }
 
-    /// Reads the values of stored keys in advance, which the group will probably read, because each read waits for
-    /// the network.
+    /// Reads the values of stored keys in advance, which the commit group will probably read, because each read
+    /// waits for the network. No effect if the engine has no transactions.
     pub(super) fn prefetch(&mut self, keys: &[Vec<u8>]) -> Result<(), Error> {
         if keys.is_empty() {
             return Ok(());
@@ -129,7 +129,7 @@ impl<'g> Txn<'g> {
         Ok(())
     }
 
-    /// Ends a commit request: the writes of one connection, which become visible together.
+    /// Ends a commit request: the next one has its own reading of the clock, and begins in database 0.
     pub(super) fn end_client(&mut self) {
         self.batch.end_client();
         self.moment = ExpirationClock::default();
@@ -146,17 +146,18 @@ impl<'g> Txn<'g> {
         is_alone
     }
 
-    /// Returns the number of commit requests and requests that were ended.
+    /// Returns the number of parts of the write batch that were ended: commit requests and, with hash slots, each
+    /// request that other requests of its commit request follow.
     pub(super) fn parts(&self) -> usize {
         self.batch.client_ends().len()
     }
 
-    /// Selects the database of the following commands, up to the end of the commit request.
+    /// Selects the database of the following reads and writes, until the commit request ends.
     pub fn select(&mut self, space: Database) {
         self.space = space;
     }
 
-    /// Returns the selected database.
+    /// Returns the database that the following reads and writes use.
     pub fn space(&self) -> Database {
         self.space
     }
@@ -277,7 +278,7 @@ impl<'g> Txn<'g> {
         Ok(())
     }
 
-    /// Sets a key that may need a header, or whose value may need one, or fails.
+    /// Sets `key` if it, or the value, may need a header, or if this may fail.
     #[cold]
     fn put_slow_path(&mut self, key: &'g [u8], value: &'g [u8]) -> Result<(), Error> {
         self.check_key(key)?;
@@ -287,7 +288,7 @@ impl<'g> Txn<'g> {
         Ok(())
     }
 
-    /// Returns the stored form of `key`, and puts the marker record of key headers if it has one.
+    /// Returns the stored form of `key`. If that has a key header, also writes the marker record of key headers.
     fn stored_to_put(&mut self, key: &'g [u8]) -> &'g [u8] {
         if self.header_len(key) > 0 {
             self.put_marker(MarkerRecords::KEY_HEADERS);
@@ -295,7 +296,7 @@ impl<'g> Txn<'g> {
         self.space.encode_key(key, self.arena)
     }
 
-    /// Puts a marker record, unless it exists.
+    /// Appends a marker record to the write batch, unless it exists.
     #[cold]
     fn put_marker(&mut self, own: MarkerRecords) {
         if let Some(key) = self.own.add(own) {
@@ -330,7 +331,7 @@ impl<'g> Txn<'g> {
         bytes
     }
 
-    /// Sets `key` to a value that cannot be read, in place of one that cannot be read either.
+    /// Sets `key` to a value whose reads fail, in place of a corrupt value that is moved to `key`.
     pub(super) fn put_corrupt(&mut self, key: &'g [u8]) -> Result<(), Error> {
         self.check_key(key)?;
         let key = self.stored_to_put(key);
@@ -352,8 +353,8 @@ impl<'g> Txn<'g> {
         Ok(())
     }
 
-    /// Removes the stored key `stored` if its value has expired. Returns `None` if there is no value, or one that
-    /// does not expire.
+    /// Removes the stored key `stored` if its value has expired. Returns its expiration time or that it has passed,
+    /// or `None` if there is no value, or one that does not expire.
     pub(super) fn delete_if_expired(&mut self, stored: &'g [u8]) -> Result<Option<Expires>, Error> {
         self.check_writable()?;
         let found =
@@ -380,17 +381,19 @@ impl<'g> Txn<'g> {
         Ok(())
     }
 
-    /// Copies a key or a value that is not part of a request, so that it can be put.
+    /// Copies a key or a value that is not part of a request into memory that lives until the commit, so that it can
+    /// be put.
     pub fn copy_to_arena(&self, bytes: &[u8]) -> &'g [u8] {
         self.arena.alloc_slice_copy(bytes)
     }
 
-    /// Returns `true` if the group has not read or written anything yet.
+    /// Returns `true` if the commit group has written nothing yet, and has begun no transaction of the engine to
+    /// read.
     pub(super) fn is_untouched(&self) -> bool {
         self.batch.is_empty() && self.transaction.is_none()
     }
 
-    /// Marks watched keys as modified before all keys are removed.
+    /// Marks the watched keys that exist as modified, because all keys are about to be removed.
     pub(super) fn touch_watched(&mut self) -> Result<(), Error> {
         if self.watched { self.touch_all() } else { Ok(()) }
     }
@@ -418,7 +421,8 @@ impl<'g> Txn<'g> {
         }
     }
 
-    /// Watches `key` for later commits. Returns `None` if `watched` has it already.
+    /// Begins to watch `key`, and returns its present state for the comparison in a later commit. Returns `None` if
+    /// `watched`, the keys that the client watches already, has it.
     ///
     /// # Errors
     ///

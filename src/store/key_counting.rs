@@ -9,13 +9,13 @@ use super::{
 use crate::engine::key_value_headers;
 use std::time::{Duration, Instant};
 
-/// Time limit of a key count; beyond it `key_counts` returns `None`.
+/// Time limit of a count of all keys; beyond it, their number is reported as unknown (`None`).
 const COUNT_LIMIT: Duration = Duration::from_millis(100);
 
 /// Time for which a key count is reused, in multiples of the time that counting took.
 const REUSE_FACTOR: u32 = 20;
 
-/// Number of keys that are counted between two readings of the clock.
+/// Number of keys that a key count visits between two readings of the clock.
 const STEP: usize = 1024;
 
 impl Store {

@@ -6,20 +6,20 @@ use std::{
     time::Instant,
 };
 
-/// Key statistics of one database.
+/// Numbers of keys of one database, and of those with an expiration time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyStats {
-    /// Number of keys.
+    /// Number of keys of the database.
     pub keys: u64,
-    /// Number of keys that have an expiration time.
+    /// Number of keys of the database that have an expiration time.
     pub expires: u64,
-    /// Sum of the remaining lifetimes of the keys that have an expiration time, in milliseconds.
+    /// Sum of the remaining lifetimes of the database's keys that have an expiration time, in milliseconds.
     pub(super) ttl_sum_ms: u64,
 }
 
 impl KeyStats {
-    /// Returns the mean remaining lifetime of the keys that have an expiration time, in milliseconds; 0 if there
-    /// are none.
+    /// Returns the mean remaining lifetime of the database's keys that have an expiration time, in milliseconds; 0
+    /// if there are none.
     pub fn mean_ttl_ms(&self) -> u64 {
         self.ttl_sum_ms / self.expires.max(1)
     }
@@ -28,13 +28,13 @@ impl KeyStats {
 /// Key statistics by database index; databases without keys are left out.
 pub type KeyCounts = BTreeMap<u8, KeyStats>;
 
-/// Result of the last key count.
+/// Cached result of the last key count of all databases; `None` before the first.
 #[derive(Default)]
 pub(super) struct CachedKeyStats(Mutex<Option<Last>>);
 
 pub(super) struct Last {
     pub counts: Option<KeyCounts>,
-    /// Time until which the result is reused.
+    /// Time until which the result of the count is reused.
     pub until: Instant,
 }
 

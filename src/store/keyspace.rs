@@ -24,33 +24,34 @@ pub type VisitLookup<'v> = dyn FnMut(usize, Option<Entry<'_>>) + 'v;
 /// behind them (0: end).
 type ScanStep = (Arc<[Box<[u8]>]>, usize, u64);
 
-/// Maximum number of keys that one step of an incremental scan reads in one lookup.
+/// Maximum number of keys whose values one step of an incremental scan reads in one call of the engine.
 const MAX_LOOKUP_KEYS: usize = 1024;
 
 /// Keys of one database. Expired values count as absent, except in `count`.
 pub trait Keyspace {
-    /// Calls `visit` with the index and the value of each key, all under one snapshot.
+    /// Calls `visit` with the index in `keys` and the value (`None` if absent) of each key, all under one snapshot.
     ///
     /// # Errors
     ///
     /// Errors of [`Store::read`].
     fn get_many(&mut self, keys: &[&[u8]], visit: &mut VisitLookup<'_>) -> Result<(), Error>;
 
-    /// Visits the pairs of `range` under one snapshot. `visit` may stop the scan.
+    /// Visits the pairs of the database whose keys are in `range`, under one snapshot. `visit` may stop the scan.
     ///
     /// # Errors
     ///
     /// Errors of the engine's scan; `visit` gets the error of a single value.
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEntry<'_>) -> Result<(), Error>;
 
-    /// Returns the number of keys. Some expired ones may be included.
+    /// Returns the number of keys of the database. Some expired ones may be included.
     ///
     /// # Errors
     ///
     /// Errors of the engine's count or scan.
     fn count(&mut self) -> Result<u64, Error>;
 
-    /// Visits the keys of an unordered engine from the position `random` on. Visits nothing in an ordered engine.
+    /// Visits the keys of the database in an unordered engine, from the engine's scan position `random` on, until
+    /// `visit` stops. Visits nothing in an ordered engine.
     ///
     /// # Errors
     ///
@@ -209,7 +210,8 @@ impl Store {
         }
     }
 
-    /// Returns the stored keys of the engine's next step from `position` on, and the engine's position behind them.
+    /// Returns about `count` stored keys of the database from the engine's scan position `position` on, and the
+    /// position behind them. There may be fewer, or none, if keys of other databases are in between.
     fn gather(&self, space: Database, position: u64, count: usize) -> Result<ScanStep, Error> {
         let mut keys: Vec<Box<[u8]>> = Vec::new();
         // The limit also counts keys of other databases, of which there may be many.
@@ -224,7 +226,7 @@ impl Store {
         Ok((keys.into(), 0, next))
     }
 
-    /// Visits those of `keys` (stored keys) that still exist.
+    /// Calls `visit` for those of the stored keys `keys` that still exist.
     fn visit_all(
         &self,
         space: Database,

@@ -46,12 +46,12 @@ fn every_schedule(run: impl Fn() + Send + Sync + 'static) {
     model.check(run);
 }
 
-/// Write of one client, with its number among the writes of the client.
+/// Commit request of a test client, with its index among the commit requests of the client.
 struct Part {
     client: usize,
     number: usize,
     runs: usize,
-    /// Number of calls of [`Work::keys`].
+    /// Number of calls of [`Work::keys`] of this commit request.
     listed: AtomicUsize,
 }
 
@@ -70,22 +70,22 @@ impl Work for Part {
         panic!("the commit failed: {error}");
     }
 
-    /// Returns a size such that two commit requests do not fit into one group.
+    /// Returns a size in bytes of which two do not fit into one commit group.
     fn bytes(&self) -> usize {
         20 << 20
     }
 
-    /// Returns the one key that all commit requests of a client have, or `None` for the client that may use any key.
+    /// Returns the only key that this commit request uses, that of its client, or `None` if it may use any key.
     fn keys(&self) -> Option<Vec<Vec<u8>>> {
         self.listed.fetch_add(1, Ordering::Relaxed);
         (self.client != ANY_KEY).then(|| vec![vec![self.client as u8]])
     }
 }
 
-/// Number of a client whose commit requests may use any key.
+/// Number of the test client whose commit requests may use any key.
 const ANY_KEY: usize = 9;
 
-/// Number of delivered commit requests per client.
+/// Number of commit requests that were delivered after their commit, for each test client.
 struct Delivered {
     counts: Mutex<Vec<usize>>,
     changed: Condvar,
@@ -97,7 +97,8 @@ fn store() -> Store {
     Store::new(kind.open(&options).unwrap(), Fsync::No)
 }
 
-/// Runs a client that waits for each of its writes, as connections do.
+/// Queues `writes` commit requests of the client `client`, each after the one before was delivered, as connections
+/// do.
 fn write_one_by_one(queue: &CommitQueue<Part>, delivered: &Delivered, client: usize, writes: usize) {
     for number in 0..writes {
         if queue.push(Part::new(client, number)) {
@@ -110,7 +111,8 @@ fn write_one_by_one(queue: &CommitQueue<Part>, delivered: &Delivered, client: us
     }
 }
 
-/// Runs one to three client threads with `clients[i]` writes each; then closes the queue.
+/// In every schedule, queues `clients[i]` commit requests from the thread of client `i`, and then closes the queue:
+/// each must be delivered once, in order. The commit thread is given `seeming` as the number of clients.
 fn run(clients: &'static [usize], seeming: usize) {
     every_schedule(move || {
         let queue: Arc<CommitQueue<Part>> = Arc::default();
@@ -153,13 +155,14 @@ fn every_write_is_delivered_once_whatever_the_schedule() {
     run(&[2, 1], 2);
 }
 
-/// The commit thread yields to the workers first.
+/// Each commit request is delivered once also if the commit thread, given a number of eight clients, first yields to
+/// the workers.
 #[test]
 fn every_write_is_delivered_once_if_the_commit_thread_yields() {
     run(&[1, 1], 8);
 }
 
-/// Commit requests that wait when the queue closes are committed before `run` returns.
+/// Commit requests that still wait when the queue is closed are committed before `run` returns.
 #[test]
 fn a_closing_queue_leaves_nothing_behind() {
     every_schedule(|| {
@@ -180,7 +183,8 @@ fn a_closing_queue_leaves_nothing_behind() {
     });
 }
 
-/// Lets two threads commit one request for each of `clients`.
+/// Queues one commit request of each client of `clients`, and lets two commit threads commit them, in every
+/// schedule.
 fn commit_on_two_threads(clients: &'static [usize]) {
     every_schedule(move || {
         let queue = Arc::new(CommitQueue::<Part>::disjoint());
@@ -223,7 +227,7 @@ fn groups_in_progress_have_no_keys_in_common() {
     commit_on_two_threads(&[0, ANY_KEY, 1]);
 }
 
-/// Stand-in for an engine: the number of writes, and how many of them a sync has covered.
+/// Stand-in for an engine: the number of writes, and the number of writes that a sync has covered.
 #[derive(Default)]
 struct Files(Mutex<(u32, u32)>);
 
@@ -243,7 +247,8 @@ impl Files {
     }
 }
 
-/// State shared by the threads of one schedule. Each write that a sync covers is old enough to delay new writes.
+/// Sync state and stand-in engine that the threads of one schedule share. Each write that a running sync covers is
+/// old enough to delay new writes.
 struct Shared {
     state: SyncTracker,
     files: Files,
@@ -254,7 +259,7 @@ impl Shared {
         Arc::new(Self { state: SyncTracker::new(Duration::ZERO), files: Files::default() })
     }
 
-    /// Writes as a commit does under `everysec`.
+    /// Writes as a commit does under `everysec`: after a running sync.
     fn write(&self) {
         if self.state.is_syncing() {
             self.state.wait();
@@ -277,7 +282,8 @@ impl Shared {
     }
 }
 
-/// Two threads write and two sync, like a `WAITAOF` during the periodic sync.
+/// Two threads write and two sync, like a `WAITAOF` during the periodic sync: writes that no sync has covered never
+/// seem to be synced.
 #[test]
 fn unsynced_writes_are_known_in_every_schedule() {
     every_schedule(|| {
@@ -298,7 +304,7 @@ fn unsynced_writes_are_known_in_every_schedule() {
     });
 }
 
-/// While a sync takes over the unsynced writes, they must not seem to be synced.
+/// Writes count as unsynced until the sync that covers them has ended.
 #[test]
 fn writes_count_as_unsynced_until_their_sync_ends() {
     every_schedule(|| {
@@ -313,7 +319,7 @@ fn writes_count_as_unsynced_until_their_sync_ends() {
     });
 }
 
-/// Delayed writes resume after a failed sync, too, and find the failure themselves.
+/// Writes that wait for a sync resume also if it fails, and find the failure themselves.
 #[test]
 fn delayed_writes_resume_after_a_sync_succeeds_or_fails() {
     for outcome in [Ok(()), Err(())] {

@@ -68,10 +68,10 @@ use crate::engine;
 /// Size in bytes of the smallest memory page.
 const PAGE: usize = 4096;
 
-/// Error of a store operation.
+/// Error of an operation of the store: of the engine, or of the store itself.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The engine failed.
+    /// The engine failed, with this error.
     #[error("ERR {0}")]
     Engine(engine::Error),
     /// The keys of an atomic operation are not in one hash slot. Nothing was written.
@@ -83,7 +83,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the index of a key, if the error concerns the value of that key only.
+    /// Returns the index in the request of the key whose value caused the error, or `None` if it concerns more than
+    /// one value.
     pub fn index_of_value(&self) -> Option<usize> {
         match self {
             Self::Engine(engine::Error::Value { index, .. }) => Some(*index),
@@ -91,12 +92,13 @@ impl Error {
         }
     }
 
-    /// Returns `true` if a key that exists has a value that cannot be read.
+    /// Returns `true` if the error is that of a key that exists, but whose value cannot be read.
     pub fn is_unreadable_value(&self) -> bool {
         matches!(self, Self::Engine(error) if error.is_unreadable_value())
     }
 
-    /// Returns `true` if a key that exists has a corrupt value, and not one that another failure keeps from being read.
+    /// Returns `true` if the error is that of a key that exists, but whose value is corrupt, and not just unreadable
+    /// because of another failure.
     pub(crate) fn is_corrupt_value(&self) -> bool {
         matches!(self, Self::Engine(error) if error.is_unreadable_value() && error.is_damage())
     }
@@ -129,7 +131,7 @@ pub trait Work: Send {
         }
     }
 
-    /// Returns the approximate number of bytes that it writes, to limit the size of a group.
+    /// Returns the approximate number of bytes that the commit request writes, to limit the size of a commit group.
     fn bytes(&self) -> usize;
 
     /// Returns the hash slot of the keys ([`Store::slot`]), as far as that is known before `run`; 0 for any. Called
@@ -162,24 +164,25 @@ pub struct Store {
     /// `true` if an atomic operation may use keys of one hash slot only.
     sharded: bool,
     policy: FsyncPolicy,
-    /// Error of the first write or sync that failed in a way that cannot be undone. Once it is set, the store is
-    /// read-only.
+    /// Text of the error of the first write or sync that failed in a way that cannot be undone. Once it is set, the
+    /// store is read-only.
     fault: OnceLock<String>,
-    /// `true` if the last write failed for lack of space: repeated failures are not logged.
+    /// `true` if the last write failed for lack of space: further failures of this kind are not logged.
     is_full: AtomicBool,
-    /// Held while a group commits, because engines take one batch at a time; not used if the store is shared.
+    /// Held while a commit group is committed, because engines take one write batch at a time; not used if other
+    /// processes may write to the data. Holds memory for reuse.
     writer: Mutex<Scratch>,
-    /// Number of long commits that hold `writer` or wait for it.
+    /// Number of commits that take long and hold the lock of commits, or wait for it.
     long: AtomicUsize,
     /// State of writes that no sync has covered; unused if each commit is synced.
     unsynced: SyncTracker,
-    /// Known expiration times.
+    /// Expiration times of keys that are kept in memory, for active expiration.
     expiry: Expiry,
     cursors: ScanCursors,
     watches: WatchTable,
     counted: CachedKeyStats,
     corrupt_reads: CorruptReads,
-    /// Bits of the [`MarkerRecords`] that exist.
+    /// Marker records (of expirations and of key headers) that the data hold, as [`MarkerRecords::bits`].
     own: AtomicU8,
 }
 
@@ -187,7 +190,7 @@ pub struct Store {
 /// Redis uses the same limit.
 pub const MAX_UNSYNCED: Duration = Duration::from_secs(2);
 
-/// Memory that is reused from commit to commit.
+/// Memory of a commit that the next commit reuses.
 #[derive(Default)]
 struct Scratch {
     arena: Bump,
@@ -195,7 +198,8 @@ struct Scratch {
 }
 
 impl Store {
-    /// Creates a store over an open engine.
+    /// Creates a store over an open engine, with the fsync policy `fsync`. If the marker records cannot be read, it
+    /// is read-only.
     pub fn new(engine: Box<dyn Engine>, fsync: Fsync) -> Self {
         let is_local = !engine.info().capabilities.multi_writer;
         let store = Self {
@@ -234,7 +238,8 @@ impl Store {
         self.engine.info()
     }
 
-    /// Returns `true` if commits never wait for a device, so that any thread may run them.
+    /// Returns `true` if the engine has no files, so that commits never wait for a device and any thread may run
+    /// them.
     pub fn is_memory_only(&self) -> bool {
         self.engine.is_memory_only()
     }
@@ -244,7 +249,7 @@ impl Store {
         self.engine.info().capabilities.multi_writer
     }
 
-    /// Returns `true` if reads may wait for a device.
+    /// Returns `true` if reads may wait for a device or the network.
     pub fn reads_may_wait(&self) -> bool {
         !self.is_memory_only() && !self.engine.info().capabilities.memory_resident
     }
@@ -255,8 +260,8 @@ impl Store {
         self.sharded
     }
 
-    /// Returns `true` if several groups may be committed at the same time: each is a transaction of several machines, and
-    /// its keys may be in any hash slots.
+    /// Returns `true` if several groups may be committed at the same time: each is a transaction of several machines,
+    /// and its keys may be in any hash slots.
     pub fn commits_concurrently(&self) -> bool {
         self.is_shared() && !self.is_sharded()
     }
@@ -286,7 +291,7 @@ impl Store {
         self.corrupt_reads.get()
     }
 
-    /// Returns the current state of the engine as a source of scans.
+    /// Returns the engine, in its current state, as a source of scans.
     fn source(&self) -> Source<'_, '_> {
         Source::Engine(&*self.engine, &self.corrupt_reads)
     }
@@ -297,17 +302,20 @@ impl Store {
         Ok(self.corrupt_reads.read_each(&*self.engine, keys, visit)?)
     }
 
-    /// Calls [`Engine::scan_each`], and counts corrupt reads.
+    /// Visits the pairs of `range`, also those behind a value that cannot be read, and counts corrupt reads: see
+    /// [`Engine::scan_each`].
     fn scan_each(&self, range: KeyRange<'_>, visit: &mut VisitEach<'_>) -> engine::Result<()> {
         self.corrupt_reads.scan_each(&*self.engine, range, visit)
     }
 
-    /// Calls [`Engine::walk_each`], and counts corrupt reads.
+    /// Runs one step of an incremental scan at `position`, also behind values that cannot be read, and counts
+    /// corrupt reads: see [`Engine::walk_each`].
     fn walk_each(&self, position: u64, visit: &mut VisitEach<'_>) -> engine::Result<u64> {
         self.corrupt_reads.walk_each(&*self.engine, position, visit)
     }
 
-    /// Calls [`Engine::read_now`].
+    /// Returns for each of `keys` its value (`Some(None)`: absent), or `None` if it cannot be read without waiting
+    /// for a machine that does not reply: see [`Engine::read_now`].
     pub fn read_now(&self, keys: &[&[u8]]) -> Vec<Option<Option<Vec<u8>>>> {
         self.engine.read_now(keys)
     }
@@ -324,7 +332,8 @@ impl Store {
         keys.len()
     }
 
-    /// Calls [`Engine::read_large`], and counts corrupt reads.
+    /// Reads keys like [`Store::read`], for a caller that copies large values ([`Engine::read_large`]), and counts
+    /// corrupt reads.
     ///
     /// # Errors
     ///
@@ -333,13 +342,13 @@ impl Store {
         Ok(self.engine.read_large(keys, visit).map_err(|error| self.corrupt_reads.count(error))?)
     }
 
-    /// Returns the keys of the database `space`.
+    /// Returns the keys of the database `space` for reads, each of which has a snapshot of its own.
     pub fn view(&self, space: Database) -> StoreKeyspace<'_> {
         StoreKeyspace::new(self, space)
     }
 
-    /// Returns the number of keys of a database. The engine's own count can be used only if no key has a key
-    /// header.
+    /// Returns the number of keys of the database `space`. The engine's own count can be used only if no key has a
+    /// key header; otherwise all keys are scanned.
     pub(crate) fn count_keys(&self, space: Database) -> Result<u64, Error> {
         let own = self.own();
         if !own.contains(MarkerRecords::KEY_HEADERS) {
@@ -354,13 +363,14 @@ impl Store {
         Ok(count)
     }
 
-    /// Returns the marker records that exist.
+    /// Returns the marker records that the data hold.
     #[inline]
     fn own(&self) -> MarkerRecords {
         MarkerRecords::from_bits(self.own.load(Ordering::Relaxed))
     }
 
-    /// Records the expiration times and the marker records that a commit has written.
+    /// Keeps in memory the expiration times that a commit has set, and the marker records after it (`None` if
+    /// unchanged).
     #[inline]
     fn note(&self, deadlines: &[(u64, &[u8])], own: Option<MarkerRecords>) {
         if let Some(own) = own {
@@ -369,7 +379,8 @@ impl Store {
         self.expiry.note(deadlines);
     }
 
-    /// Reads which marker records exist.
+    /// Reads which marker records the data hold. If that fails, takes them all for present and makes the store
+    /// read-only.
     fn load_markers(&self) {
         let mut own = MarkerRecords::default();
         let keys = MarkerRecords::ALL.map(|(_, key)| key);
@@ -392,7 +403,7 @@ impl Store {
         }
     }
 
-    /// Returns the known expiration times.
+    /// Returns the expiration times that are kept in memory.
     pub fn expiry(&self) -> &Expiry {
         &self.expiry
     }
@@ -407,7 +418,7 @@ impl Store {
         self.engine
     }
 
-    /// Ends a watch that [`Txn::watch`] began.
+    /// Ends the watch of a key that [`Txn::watch`] began.
     pub fn unwatch(&self, watch: &Watch) {
         self.watches.remove(watch);
     }
@@ -420,7 +431,7 @@ impl Store {
         &self.cursors
     }
 
-    /// Calls [`Engine::disk_size`].
+    /// Returns the size of the engine's files in bytes: see [`Engine::disk_size`].
     ///
     /// # Errors
     ///
@@ -429,7 +440,7 @@ impl Store {
         Ok(self.engine.disk_size()?)
     }
 
-    /// Returns the gauges of the engine: see [`Engine::gauges`].
+    /// Returns the values that the engine reports about itself: see [`Engine::gauges`].
     pub fn figures(&self) -> Vec<engine::Gauge> {
         self.engine.gauges()
     }
@@ -443,7 +454,7 @@ impl Store {
         Ok(self.engine.rewrite_log()?)
     }
 
-    /// Calls [`Engine::quiesce`].
+    /// Flushes and syncs the engine, and waits until it has no background work left: see [`Engine::quiesce`].
     ///
     /// # Errors
     ///

@@ -11,19 +11,19 @@ use std::{
     thread,
 };
 
-/// Values with the versions of their last writes. A removed key stays, without a value.
+/// Values by key, each with the version of its last write. A removed key stays, without a value (`None`).
 type Values = BTreeMap<Vec<u8>, (u64, Option<Vec<u8>>)>;
 
 #[derive(Default)]
 struct Data {
     now: u64,
     pub values: Values,
-    /// Failures of the next commits, in order.
+    /// Errors with which the next commits fail, in order.
     pub failures: VecDeque<Failure>,
-    /// Pair that another client writes at the start of the next commit.
+    /// Pair that another client writes at the start of the next commit, so that the commit may conflict.
     meddling: Option<(Vec<u8>, Vec<u8>)>,
     pub commits: u64,
-    /// Keys of each prefetch.
+    /// Keys of each call of [`Transaction::prefetch`], in the order of the calls.
     prefetched: Vec<Vec<Vec<u8>>>,
 }
 
@@ -34,12 +34,12 @@ impl Data {
     }
 }
 
-/// Engine whose clones share their data.
+/// Engine for tests whose clones share their data, like stores of several processes.
 #[derive(Clone, Default)]
 struct Shared {
     data: Arc<Mutex<Data>>,
-    /// `true` to behave like a Redis Cluster: the first byte of a key stands for its slot, and a commit over two
-    /// slots fails.
+    /// `true` if the engine behaves like a Redis Cluster: the first byte of a key stands for its slot, and a commit
+    /// over two slots fails.
     has_slots: bool,
 }
 
@@ -204,7 +204,7 @@ impl Engine for Shared {
     }
 }
 
-/// Commit request that adds one to a number, and keeps the result.
+/// Commit request that adds one to the number stored under `key`, and keeps the new number or the error.
 #[derive(Default)]
 struct Increment {
     key: &'static str,
@@ -240,7 +240,7 @@ impl Work for Increment {
     }
 }
 
-/// Commits a group of increments to `store` and returns their replies.
+/// Commits one increment for each of `keys`, all in one commit group, and returns the new numbers or errors.
 fn add(store: &Store, keys: &[&'static str]) -> Vec<Result<u64, String>> {
     let mut group: Vec<_> = keys.iter().map(|key| increment(key)).collect();
     store.commit(&mut group);
@@ -291,7 +291,7 @@ fn a_group_that_others_were_in_the_way_of_is_run_again_as_a_whole() {
     assert_eq!(shared.data().commits, 2);
 }
 
-/// A conflict is also found if the changed key was only read.
+/// A commit conflicts also if another client changed a key that it has only read.
 #[test]
 fn commit_conflicts_if_a_read_key_was_changed() {
     let shared = Shared::default();
@@ -334,7 +334,7 @@ fn a_watched_key_is_changed_by_another_store() {
     }
 }
 
-/// Puts a key into a database.
+/// Sets the key `key` to an empty value in the database with the index `number`.
 fn put_in(store: &Store, number: u8) {
     let put = |txn: &mut Txn<'_>| {
         txn.select(Database::new(number));
@@ -365,7 +365,8 @@ fn clearing_a_database_keeps_the_databases_of_other_stores() {
     assert_eq!((count(0), count(3)), (0, 0));
 }
 
-/// Keys of three hash slots of one lane, whose commits therefore have a known order.
+/// Keys of three hash slots. Their increments are committed one after the other, in this order, because an
+/// [`Increment`] does not name its slot.
 const OF_ONE_LANE: [&str; 3] = ["a", "i", "q"];
 
 #[test]
@@ -436,7 +437,7 @@ fn with_hash_slots_a_database_is_cleared_slot_by_slot() {
     assert_eq!((count(0), count(3)), (0, 1));
 }
 
-/// Puts each key by a request of its own, and reads nothing.
+/// Blind commit request that sets each key by a request of its own, and keeps the outcome of each request.
 struct Puts {
     keys: &'static [&'static str],
     outcomes: Vec<Result<(), String>>,

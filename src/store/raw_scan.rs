@@ -8,11 +8,11 @@ use std::ops::ControlFlow;
 /// that cannot be read.
 pub(super) type VisitStored<'v> = dyn FnMut(&[u8], &[u8], Result<&[u8]>) -> ControlFlow<()> + 'v;
 
-/// Source of the pairs of a scan.
+/// Source of the stored pairs that a scan visits.
 pub(super) enum Source<'s, 't> {
-    /// The engine in its current state.
+    /// Engine in its current state, and the counter of its corrupt reads.
     Engine(&'s dyn Engine, &'s CorruptReads),
-    /// A transaction, and `true` if it scans in ascending order of the keys.
+    /// Transaction, and `true` if it scans in ascending order of the keys.
     Shared(&'s mut (dyn Transaction + 't), bool),
 }
 
@@ -32,7 +32,7 @@ impl Source<'_, '_> {
     }
 }
 
-/// Visits the stored pairs of one database whose keys are in `range`.
+/// Visits the stored pairs of one database whose keys are in `range`. `visit` may stop the scan.
 pub(super) fn scan(
     mut source: Source<'_, '_>,
     space: Database,
@@ -65,8 +65,8 @@ pub(super) fn scan(
     Ok(())
 }
 
-/// Visits the stored pairs of one database in an unordered engine from the position `random` on. Visits nothing in
-/// an ordered engine or a transaction.
+/// Visits the stored pairs of one database in an unordered engine from the engine's scan position `random` on, until
+/// `visit` stops. Visits nothing in an ordered engine or a transaction.
 pub(super) fn sample(
     source: Source<'_, '_>,
     space: Database,

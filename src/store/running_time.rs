@@ -10,14 +10,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Interval of the heartbeat. Shorter stops are not noticed.
+/// Interval of the heartbeat, which detects that this process was stopped. Shorter stops are not noticed.
 const TICK: Duration = Duration::from_millis(50);
 
 static CLOCK: LazyLock<Clock> = LazyLock::new(|| Clock { start: Instant::now(), beats: Mutex::default() });
 
 struct Clock {
     start: Instant,
-    /// State of the heartbeat; `None` without one.
+    /// State of the heartbeat; `None` if no heartbeat runs, so that stops are not detected.
     beats: Mutex<Option<Heartbeat>>,
 }
 
@@ -35,7 +35,7 @@ pub fn now() -> Duration {
     beats.as_ref().map_or(elapsed, |beats| beats.running_at(elapsed))
 }
 
-/// Starts the thread that notices when this process was stopped, unless it runs already.
+/// Starts the thread (heartbeat) that notices when this process was stopped, unless it runs already.
 pub fn watch() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
@@ -79,11 +79,11 @@ fn time_without_cpu(file: &File) -> Option<Duration> {
 
 /// Stops that a heartbeat has noticed: it woke up late, and not because it waited for a CPU.
 struct Heartbeat {
-    /// Time of the last beat of the heartbeat.
+    /// Time of the last beat of the heartbeat, since the start of the clock.
     last: Duration,
-    /// Total time that the heartbeat's thread had waited for a CPU at the last beat.
+    /// Total time for which the heartbeat's thread was ready but had no CPU, at the last beat.
     delayed: Duration,
-    /// Total time of the stops of the process at the last beat.
+    /// Total time for which the process was stopped, as known at the last beat.
     stopped: Duration,
 }
 
@@ -101,7 +101,8 @@ impl Heartbeat {
         (self.last, self.delayed) = (elapsed, delayed);
     }
 
-    /// Returns the running time at `elapsed`. Directly after a stop, the next beat has not noticed it yet.
+    /// Returns the time for which the process was running, `elapsed` after the start of the clock. Directly after a
+    /// stop, the heartbeat has not noticed it yet.
     fn running_at(&self, elapsed: Duration) -> Duration {
         elapsed.min(self.last + 2 * TICK).saturating_sub(self.stopped)
     }
@@ -116,12 +117,12 @@ pub struct EverySecond {
 impl EverySecond {
     const INTERVAL: Duration = Duration::from_secs(1);
 
-    /// Creates a schedule that is due in a second.
+    /// Creates a schedule whose first sync is due in a second of running time.
     pub fn start() -> Self {
         Self { next: now() + Self::INTERVAL }
     }
 
-    /// Returns the time until the next sync is due; zero if it is due.
+    /// Returns the time until the next sync is due, in running time; zero if it is due.
     pub fn remaining(&self) -> Duration {
         self.next.saturating_sub(now())
     }

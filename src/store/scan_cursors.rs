@@ -19,13 +19,14 @@ const MAX_SAVED: (usize, usize) = (64 << 10, 64 << 20);
 /// Largest cursor: integers up to this one are exact in every client, including JavaScript.
 const LARGEST: u64 = 1 << 52;
 
-/// Position of an incremental scan of the keys of a database.
+/// Position of an incremental scan (SCAN) of the keys of a database.
 #[derive(Clone, Default)]
 pub(super) enum ScanPosition {
     /// Start of the scan, before all keys.
     #[default]
     Begin,
-    /// Position in an ordered engine: behind a stored key of one of the database's segments.
+    /// Position in an ordered engine: behind the stored key `key` in the range number `segment` of
+    /// [`Database::raw_ranges`].
     AfterKey { segment: usize, key: Arc<[u8]> },
     /// Position in an unordered engine: before key `from` of the keys `left` of one step of the engine's scan.
     /// `position` is the position of the engine's next step.
@@ -33,7 +34,7 @@ pub(super) enum ScanPosition {
 }
 
 impl ScanPosition {
-    /// Returns the approximate memory size in bytes.
+    /// Returns the approximate size in bytes of the keys that the position holds.
     fn bytes(&self) -> usize {
         match self {
             Self::Begin => 0,
@@ -47,7 +48,8 @@ impl ScanPosition {
 struct SavedCursor {
     space: Database,
     place: ScanPosition,
-    /// Cursor of the SCAN call that returned this one. One earlier position is kept, in case a reply was lost.
+    /// Cursor that the client had sent in the SCAN call that returned this cursor. The position of that earlier
+    /// cursor is kept, too, in case the reply was lost.
     before: u64,
     bytes: usize,
 }
@@ -60,7 +62,7 @@ struct Table {
     bytes: usize,
 }
 
-/// Saved positions, by cursor.
+/// Saved SCAN positions, by cursor.
 #[derive(Default)]
 pub(super) struct ScanCursors(Mutex<Table>);
 
@@ -74,7 +76,8 @@ impl ScanCursors {
         }
     }
 
-    /// Saves the position that a call with the cursor `before` has reached. Returns the cursor of that position.
+    /// Saves the position that a SCAN call with the cursor `before` has reached. Returns the cursor of that
+    /// position.
     pub(super) fn keep(&self, space: Database, place: ScanPosition, before: u64) -> u64 {
         let bytes = place.bytes();
         let mut table = self.lock();

@@ -19,25 +19,25 @@ pub(super) struct SyncTracker {
     /// Time of the first write that no sync has begun to cover. A cache line that is not written stays shared by
     /// all cores, so only the first write after the start of a sync writes it.
     first_unsynced: AtomicU64,
-    /// Time of the first write that the running sync covers; 0 if no sync is running.
+    /// Running time of the process at the first write that the running sync covers; 0 if no sync is running.
     syncing: AtomicU64,
-    /// Time at which the last successful sync ended.
+    /// Time at which the last successful sync ended, in nanoseconds since `start`; 0 if there was none.
     synced: AtomicU64,
-    /// Number of times that writes had to wait for a sync.
+    /// Number of times that a write had to wait for a sync, under `everysec`.
     delays: AtomicU64,
     /// Serialises syncs. A caller that had to wait returns at once if the previous sync covered its writes.
     sync_lock: Mutex<()>,
     ended: (Mutex<()>, Condvar),
 }
 
-/// State of the syncs under `everysec`.
+/// State of unsynced writes and of syncs under `everysec`.
 #[derive(Clone, Copy, Debug)]
 pub struct SyncState {
     /// Age of the oldest write that a power cut could lose, in running time of this process; `None` if all are synced.
     pub oldest_unsynced: Option<Duration>,
     /// Time at which the last successful sync ended; `None` if there was none yet.
     pub last_sync: Option<SystemTime>,
-    /// Number of times that writes had to wait for a sync.
+    /// Number of times that a write had to wait for a sync, since the start.
     pub delays: u64,
 }
 
@@ -56,7 +56,7 @@ impl SyncTracker {
         }
     }
 
-    /// Records that something was written.
+    /// Records that something was written, with the time of the first write since the last sync began.
     #[inline]
     pub fn note_write(&self) {
         if self.first_unsynced.load(Ordering::Relaxed) == 0 {
@@ -64,7 +64,8 @@ impl SyncTracker {
         }
     }
 
-    /// Runs `sync` if something was written since the last sync began.
+    /// Runs `sync`, after another running sync has ended, if something was written since the last sync began;
+    /// otherwise succeeds.
     pub fn sync<E>(&self, sync: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let _alone = self.sync_lock.lock().unwrap_or_else(PoisonError::into_inner);
         let oldest = self.first_unsynced.load(Ordering::Acquire);
@@ -88,7 +89,7 @@ impl SyncTracker {
         self.syncing.load(Ordering::Acquire) != 0
     }
 
-    /// Waits while a sync is running that covers a write older than the limit.
+    /// Waits while a sync is running that covers a write older than the limit, and counts the delay.
     #[cold]
     pub fn wait(&self) {
         if !self.is_overdue() {

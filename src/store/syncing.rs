@@ -33,8 +33,8 @@ impl Store {
         if fsync == Fsync::Always { self.sync() } else { Ok(()) }
     }
 
-    /// Returns when all writes that were acknowledged before the call are durable. An engine in memory has nothing
-    /// to sync.
+    /// Waits until all writes that were acknowledged before the call are durable. An engine in memory has nothing to
+    /// sync.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl Store {
         }
     }
 
-    /// Returns `true` if all acknowledged writes are known to be durable.
+    /// Returns `true` if all acknowledged writes are known to be durable; `false` in memory.
     pub fn is_synced(&self) -> bool {
         !self.is_memory_only()
             && self.read_only_cause().is_none()
@@ -66,7 +66,8 @@ impl Store {
         true
     }
 
-    /// Waits for a running sync, and runs another if the running one does not cover all writes.
+    /// Waits for a running sync, and runs another if the running one did not cover all writes. A failure is logged
+    /// and makes the store read-only.
     fn run_sync(&self) {
         let sync = || match panic::catch_unwind(AssertUnwindSafe(|| self.engine.sync())) {
             Ok(outcome) => outcome.map_err(|error| {

@@ -17,17 +17,18 @@ use std::{
     time::Duration,
 };
 
-/// Map in memory with injected limits and faults.
+/// Map in memory, with limits and faults for tests.
 struct Limited {
     engine: Box<dyn Engine>,
-    /// Maximum size of a batch in bytes.
+    /// Maximum size of a write batch in bytes; a larger one fails as on a full disk.
     room: usize,
     writes: Arc<AtomicUsize>,
-    /// Channels that announce the start of a sync, and receive the outcome with which it ends.
+    /// Channels to the test: for each sync, one announces its start, and the other receives the outcome with which
+    /// it ends.
     syncs: Option<Mutex<(Sender<()>, Receiver<Outcome>)>>,
-    /// `true` if reads fail.
+    /// `true` if all reads fail.
     unreadable: bool,
-    /// Error of the value of `victim` in a scan.
+    /// Function that returns the error that scans report for the value of the key `victim`; `None` for no error.
     victim: Option<fn() -> engine::Error>,
 }
 
@@ -145,10 +146,10 @@ impl Work for SetNew {
     }
 }
 
-/// Commit request whose commands are a closure.
+/// Commit request whose commands are the closure `call`.
 struct Call<F, R> {
     call: F,
-    /// Outcome of the last call, or the error of the commit.
+    /// Outcome of the last call of the closure, or the error of the commit.
     outcome: Option<Result<R, String>>,
 }
 
@@ -166,7 +167,8 @@ impl<F: FnMut(&mut Txn<'_>) -> Result<R, Error> + Send, R: Send> Work for Call<F
     }
 }
 
-/// Commits what `call` writes, in a group of its own, and returns the outcome.
+/// Executes `call` as the only commit request of a commit group, and returns its outcome, or the error of the
+/// commit.
 pub(super) fn commit<R: Send>(
     store: &Store,
     call: impl FnMut(&mut Txn<'_>) -> Result<R, Error> + Send,
@@ -232,7 +234,7 @@ fn a_guilty_part_costs_few_tries() {
     assert_eq!(writes.load(Ordering::Relaxed), 1 + 2 * 10);
 }
 
-/// Store under `everysec` with its commit thread, whose syncs the test begins and ends.
+/// Store under `everysec` with its commit thread; the test begins and ends its syncs.
 struct Syncing {
     store: Arc<Store>,
     queue: Arc<CommitQueue<SetNew>>,
@@ -272,7 +274,7 @@ impl Syncing {
         self.reply()
     }
 
-    /// Begins a sync, as the timer does.
+    /// Begins a sync on a thread of its own, as the timer of `everysec` does, and waits until the engine is syncing.
     fn begin(&mut self) {
         let store = self.store.clone();
         self.threads.push(thread::spawn(move || {
@@ -408,7 +410,7 @@ fn writes_under_no_are_synced_after_a_change_to_everysec() {
     syncing.stop();
 }
 
-/// Marker records that cannot be read at the start may exist.
+/// A store is read-only from the start if its marker records cannot be read, because they may exist.
 #[test]
 fn a_store_whose_records_cannot_be_read_takes_no_writes() {
     let limited = Limited { unreadable: true, ..Limited::new(usize::MAX) };
@@ -449,7 +451,8 @@ fn uncommitted_writes_do_not_modify_a_watched_key() {
     }
 }
 
-/// A file that cannot be opened just now is no corruption: the value stays what it is.
+/// SWAPDB marks a moved value as corrupt only if its error means corruption; if its file just cannot be opened,
+/// SWAPDB fails and changes nothing.
 #[test]
 fn swap_marks_a_value_as_corrupt_only_if_it_is() {
     let io = || engine::Error::io("open", "segment")(std::io::ErrorKind::PermissionDenied.into());

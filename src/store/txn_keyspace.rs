@@ -82,7 +82,8 @@ impl Keyspace for Txn<'_> {
         self.store().info().capabilities.ordered
     }
 
-    /// Visits the pairs of the write set in the first step.
+    /// Continues an incremental scan as [`Keyspace::walk`]; the first call (cursor 0) also visits all pairs of the
+    /// write set.
     fn walk(&mut self, cursor: u64, count: usize, visit: &mut VisitEntry<'_>) -> Result<u64, Error> {
         let (store, space) = (self.store(), self.space());
         let (own, moment) = self.own_writes();

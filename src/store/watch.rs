@@ -1,8 +1,8 @@
 //! Versions of watched keys (WATCH).
 //!
 //! A watched key has a version, which each write of the key increments. Watching, writing and comparing all happen in
-//! commits, one after the other. If other processes may write to the same data, commits may run concurrently; digests of
-//! the value are compared then, too. Without a watched key a write checks one flag.
+//! commits, one after the other. If other processes may write to the same data, commits may run concurrently; digests
+//! of the value are compared then, too. Without a watched key a write checks one flag.
 
 use hashbrown::HashMap;
 use std::{
@@ -17,11 +17,11 @@ use std::{
 #[derive(Default)]
 struct WatchedKey {
     version: u64,
-    /// Number of clients that watch the key.
+    /// Number of connections that watch the key.
     watchers: usize,
 }
 
-/// Watched keys, in their stored form.
+/// Versions of the watched keys, by stored key.
 #[derive(Default)]
 pub(super) struct WatchTable {
     any: AtomicBool,
@@ -70,13 +70,13 @@ impl PartialEq for Watch {
 impl Eq for Watch {}
 
 impl WatchTable {
-    /// Returns `true` if any key is watched.
+    /// Returns `true` if any connection watches a key.
     #[inline]
     pub(super) fn any(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// Returns a digest of a stored value, to detect changes.
+    /// Returns a digest of a stored value (`None`: absent), to detect changes.
     pub(super) fn digest(&self, value: Option<&[u8]>) -> u64 {
         self.digests.hash_one(value)
     }
@@ -100,7 +100,8 @@ impl WatchTable {
         self.any.store(!keys.is_empty(), Ordering::Relaxed);
     }
 
-    /// Increments the version of a key that is written. Returns `true` if the key is watched.
+    /// Increments the version of the stored key `stored`, which is written, if it is watched. Returns `true` if it
+    /// is watched.
     pub(super) fn bump_version(&self, stored: &[u8]) -> bool {
         let mut keys = self.lock();
         let Some(watched) = keys.get_mut(stored) else { return false };
@@ -108,7 +109,7 @@ impl WatchTable {
         true
     }
 
-    /// Decrements the versions of keys whose writes were not committed.
+    /// Decrements the versions of the stored keys in `touched`, whose writes were not committed.
     pub(super) fn revert_version(&self, touched: &[&[u8]]) {
         let mut keys = self.lock();
         for stored in touched {
@@ -122,7 +123,7 @@ impl WatchTable {
         self.lock().get(&watch.stored).is_some_and(|watched| watched.version == watch.version)
     }
 
-    /// Returns the stored forms of the watched keys.
+    /// Returns the stored forms of all watched keys.
     pub(super) fn keys(&self) -> Vec<Box<[u8]>> {
         self.lock().keys().cloned().collect()
     }

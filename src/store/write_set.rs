@@ -29,7 +29,8 @@ impl<'g> WriteSet<'g> {
         })
     }
 
-    /// Returns the value and the expiration time that the group has given to a stored key, unless it has expired.
+    /// Returns the value and the expiration time that the commit group has given to a stored key. `None` if the
+    /// group has not written to the key, or has removed it, or if the value has expired.
     pub(super) fn entry(&self, stored: &[u8], moment: &ExpirationClock) -> Option<Result<Entry<'g>, Error>> {
         self.get(stored)?.transpose().and_then(|value| moment.each(value))
     }
@@ -50,20 +51,20 @@ impl<'g> WriteSet<'g> {
     }
 }
 
-/// Write batch of a transaction, and the state to update once it is committed.
+/// Write batch of a commit group, and the state to update once it is committed.
 pub(super) struct CommitPayload<'g> {
     pub(super) batch: Batch<'g>,
     pub(super) deadlines: Vec<(u64, &'g [u8])>,
-    /// Marker records that exist after the commit; `None` if unchanged.
+    /// Marker records that the data hold after the commit; `None` if unchanged.
     pub(super) own: Option<MarkerRecords>,
-    /// Stored keys that were marked as modified for clients that watch them.
+    /// Stored keys that the commit group has marked as modified for clients that watch them.
     pub(super) touched: Vec<&'g [u8]>,
     /// Transaction to commit the batch with, if other processes may write to the same data and the group has read
     /// something.
     pub(super) transaction: Option<Box<dyn Transaction + 'g>>,
 }
 
-/// Returns the error of a stored key whose value was corrupt before the group moved it.
+/// Returns the error for reads of a stored key whose corrupt value the commit group has moved there.
 fn corrupt(stored: &[u8]) -> engine::Error {
     let message = "it was corrupt before it was moved".into();
     engine::Error::Library { engine: "kvbench", message }.of_value(0, stored, true)

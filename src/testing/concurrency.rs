@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-/// Number of keys that every batch writes, all with the same value.
+/// Number of keys that every batch of the test writes, all with the same value.
 const KEYS: usize = 50;
 
 /// Reads all keys until `done` is set, and checks that no read returns values of two batches.
@@ -87,10 +87,11 @@ pub fn no_reader_sees_half_a_batch(kind: &'static Kind) {
     });
 }
 
-/// Number of keys of a batch that is too large to be applied in one critical section.
+/// Number of keys of a batch that is too large for engines that lock to be applied under one lock.
 const LARGE_BATCH_KEYS: usize = 20_000;
 
-/// Reads some keys of the batch, all keys, and scans, until `done` is set.
+/// Reads some keys of the batch, and all, and scans, until `done` is set, and checks that values of two batches are
+/// never mixed. Counts its rounds in `looks`.
 fn look_at_all(open: &Open, names: &[Vec<u8>], done: &AtomicBool, looks: &AtomicUsize) {
     let some: Vec<&[u8]> = names.iter().step_by(997).map(Vec::as_slice).collect();
     let all: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();

@@ -4,7 +4,8 @@
 use super::engine_case::{Open, for_each_on_disk, pairs};
 use crate::engine::{Batch, Kind};
 
-/// Returns a small value, and one that is large enough for a file of its own in engines that do that.
+/// Returns two values for write number `number`: a small one, and one that is large enough for a file of its own in
+/// engines that do that.
 fn values(number: u8) -> [Vec<u8>; 2] {
     [vec![number; 100], vec![number; 200 << 10]]
 }
@@ -19,7 +20,7 @@ fn write(open: &Open, number: u8) {
     });
 }
 
-/// Returns the number of the last `write`, after a check that the write is complete.
+/// Returns the number of the last `write` that the engine holds, after a check that the write is complete.
 fn read(open: &Open) -> u8 {
     let number = open.get(b"small").unwrap()[0];
     let [small, large] = values(number);

@@ -17,9 +17,9 @@ use tempfile::TempDir;
 pub struct EngineCase {
     /// Engine under test.
     pub kind: &'static Kind,
-    /// Fsync policy.
+    /// Fsync policy under which the engine is opened.
     pub fsync: Fsync,
-    /// `true` if the engine has no files.
+    /// `true` if the engine is opened in memory, without files.
     pub memory: bool,
 }
 
@@ -59,7 +59,7 @@ pub fn scratch() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Returns options for every test except those of limits.
+/// Returns the options of most tests: a cache of 16 MiB, a map of at most 256 MiB, no limit of open files.
 pub fn options(path: impl Into<PathBuf>, fsync: Fsync) -> OpenOptions {
     OpenOptions {
         cache_size: 16 << 20,
@@ -89,9 +89,9 @@ pub fn cluster(info: &Info, prefix: &[u8]) -> Location {
     }
 }
 
-/// An open engine with data of its own.
+/// Open engine of a test, with data of its own.
 pub struct Open {
-    /// Engine and settings.
+    /// Engine under test and its settings.
     pub cell: EngineCase,
     /// Options with which the engine was opened.
     pub options: OpenOptions,
@@ -112,7 +112,7 @@ impl EngineCase {
         self.open_with(options, scratch)
     }
 
-    /// Returns `true` if a kill loses nothing according to the engine's `Info`.
+    /// Returns `true` if the engine's `Info` says that a kill loses nothing under the fsync policy of the case.
     pub fn survives_a_kill(self) -> bool {
         self.kind.info.loss(self.fsync).kill.extent == LossClass::Nothing
     }
@@ -125,12 +125,12 @@ impl EngineCase {
 }
 
 impl Open {
-    /// Returns the engine.
+    /// Returns the open engine.
     pub fn engine(&self) -> &dyn Engine {
         self.engine.as_deref().unwrap()
     }
 
-    /// Returns the path of the data.
+    /// Returns the path of the engine's data; panics if it has none.
     pub fn path(&self) -> PathBuf {
         let path = self.options.location.path();
         path.unwrap_or_else(|| panic!("{} has no path", self.cell)).to_owned()
@@ -142,7 +142,7 @@ impl Open {
         self.open_again();
     }
 
-    /// Opens the engine again after [`Open::shut`] or [`Open::take`].
+    /// Opens the engine again on its data after [`Open::shut`] or [`Open::take`].
     pub fn open_again(&mut self) {
         self.engine = Some(self.cell.kind.open(&self.options).unwrap());
     }
@@ -160,7 +160,7 @@ impl Open {
         }
     }
 
-    /// Opens the engine on a copy of the current files, which is what a kill would leave.
+    /// Opens a second engine on a copy of the current files, which is what a kill would leave.
     pub fn after_a_kill(&self) -> Open {
         let scratch = scratch();
         if self.options.location.path().is_none() {
@@ -172,7 +172,7 @@ impl Open {
         self.cell.open_with(options(path, self.cell.fsync), scratch)
     }
 
-    /// Writes a batch as the store does under the fsync policy of the case.
+    /// Writes a batch that `fill` fills, with a sync if the fsync policy of the case is `always`.
     ///
     /// # Errors
     ///
@@ -183,19 +183,20 @@ impl Open {
         self.engine().write(&batch, self.cell.fsync == Fsync::Always)
     }
 
-    /// Writes a batch, and panics if that fails.
+    /// Writes a batch that `fill` fills, with a sync if the fsync policy of the case is `always`, and panics if that
+    /// fails.
     pub fn write<'a>(&self, fill: impl FnOnce(&mut Batch<'a>)) {
         self.try_write(fill).unwrap();
     }
 
-    /// Writes one pair.
+    /// Writes one pair, with a sync if the fsync policy of the case is `always`; panics if that fails.
     pub fn put(&self, key: &[u8], value: &[u8]) {
         let mut batch = Batch::default();
         batch.put(key, value);
         self.engine().write(&batch, self.cell.fsync == Fsync::Always).unwrap();
     }
 
-    /// Reads keys in one call.
+    /// Reads `keys` in one call, and returns the value of each (`None`: absent).
     pub fn read(&self, keys: &[&[u8]]) -> Vec<Option<Vec<u8>>> {
         let mut values = Vec::new();
         let mut visit = |index: usize, value: Option<&[u8]>| {
@@ -208,7 +209,7 @@ impl Open {
         values
     }
 
-    /// Reads one key.
+    /// Reads one key, and returns its value or `None` if the key does not exist.
     pub fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
         self.read(&[key]).pop().unwrap()
     }
@@ -228,7 +229,7 @@ impl Open {
         pairs
     }
 
-    /// Returns all pairs, sorted.
+    /// Returns all pairs of the engine, sorted by key.
     pub fn all(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.scan(KeyRange::ALL, usize::MAX)
     }
@@ -270,7 +271,7 @@ fn try_copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns all files with their length and time of modification.
+/// Returns all files below `path`, or `path` itself, with their lengths in bytes and times of modification.
 fn list(path: &Path) -> io::Result<BTreeSet<(PathBuf, u64, SystemTime)>> {
     let metadata = fs::metadata(path)?;
     if !metadata.is_dir() {

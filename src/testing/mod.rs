@@ -48,7 +48,7 @@ pub fn contract(kind: &'static Kind) {
     }
 }
 
-/// Name and function of a test.
+/// Name and function of a test of the contract.
 type Test = (&'static str, fn(&'static Kind));
 
 const TESTS: &[Test] = crate::__engine_tests!(__engine_test_table());

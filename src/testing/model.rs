@@ -10,7 +10,7 @@ use std::{
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Number of keys: so few that most writes change an existing pair.
+/// Number of keys of the random test: so few that most writes change an existing pair.
 const KEYS: usize = 80;
 
 /// Owned key and value of a write. Without a value it is a delete, without a key a clear.

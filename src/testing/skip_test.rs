@@ -10,7 +10,8 @@ use std::{
 ///
 /// # Panics
 ///
-/// If the environment variable `CI` is set and not empty, unless the comma-separated list `KVBENCH_MAY_SKIP` names `test`.
+/// If the environment variable `CI` is set and not empty, unless the comma-separated list `KVBENCH_MAY_SKIP` names
+/// `test`.
 pub fn skip(test: &str, reason: &str) {
     let is_ci = env::var_os("CI").is_some_and(|value| !value.is_empty());
     let may_skip = env::var("KVBENCH_MAY_SKIP").unwrap_or_default();

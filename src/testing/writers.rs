@@ -10,7 +10,7 @@ use std::{
 };
 
 const THREADS: u32 = 4;
-/// Number of keys that every batch of the first test writes, all with the same value.
+/// Number of keys that every batch of the test of atomic batches writes, all with the same value.
 const KEYS: usize = 20;
 
 fn for_each_of_many(kind: &'static Kind, test: impl FnMut(EngineCase)) {
@@ -23,7 +23,7 @@ fn rounds(cell: EngineCase) -> u32 {
     if cell.fsync == Fsync::Always { 20 } else { 200 }
 }
 
-/// Calls `write` in all threads at the same time, with the number of the thread and of the repetition.
+/// Calls `write` in four threads at the same time, repeatedly, with the number of the thread and of the repetition.
 fn all_at_once(open: &Open, write: impl Fn(u32, u32) + Sync) {
     thread::scope(|scope| {
         let start = |thread| {
@@ -43,7 +43,7 @@ fn write<'k>(open: &Open, fill: impl FnOnce(&mut Batch<'k>)) {
     open.engine().write(&batch, open.cell.fsync == Fsync::Always).unwrap();
 }
 
-/// Returns the distinct values of all keys, of which there must be only one.
+/// Returns the distinct values of all keys: only one, unless batches were mixed.
 fn values(open: &Open) -> BTreeSet<Vec<u8>> {
     let mut values = BTreeSet::new();
     let mut visit = |_: &[u8], value: &[u8]| {

@@ -5,10 +5,10 @@ use crate::resp;
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{fs, io, time::Duration};
 
-/// Maximum time to wait for a reply.
+/// Maximum time to wait for the server's reply.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connection to the server.
+/// Connection to the server that `kvbench top` watches.
 pub(super) struct Client {
     server: String,
     connection: resp::Client,
@@ -29,12 +29,13 @@ impl Client {
         Ok(client)
     }
 
-    /// Returns every section of INFO.
+    /// Requests every section of INFO, and returns the text of the reply.
     pub fn info(&mut self) -> Result<String, Error> {
         self.ask(&["INFO", "everything"])
     }
 
-    /// Sends a command, and returns the text of the reply, or an error if the reply is one.
+    /// Sends a command, and returns the text of the reply. Fails if the reply is an error or no string, or if the
+    /// connection fails.
     fn ask(&mut self, words: &[&str]) -> Result<String, Error> {
         let server = || self.server.clone();
         match self.connection.call(words) {

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Fields of one INFO reply, with the time of the request.
+/// Fields of a server's reply to INFO, with the time at which it was parsed.
 pub(super) struct InfoSnapshot {
     time: Instant,
     fields: BTreeMap<String, String>,
@@ -18,12 +18,12 @@ impl InfoSnapshot {
         Self { time: Instant::now(), fields }
     }
 
-    /// Returns the text of a field.
+    /// Returns the text of the INFO field `name`, or `None` if the reply does not have it.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.fields.get(name).map(String::as_str)
     }
 
-    /// Returns the value of a field that is a number.
+    /// Returns the value of the INFO field `name`, or `None` if it is missing or no number.
     pub fn number(&self, name: &str) -> Option<f64> {
         self.text(name)?.parse().ok()
     }
@@ -34,7 +34,7 @@ impl InfoSnapshot {
         parts.filter_map(|part| part.split_once('=')).find(|(other, _)| *other == name)?.1.parse().ok()
     }
 
-    /// Returns the rest of each field name that begins with `prefix`: `get` for `cmdstat_get`.
+    /// Returns, of each field name that begins with `prefix`, the rest: `get` for `cmdstat_get` and `cmdstat_`.
     pub fn names<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
         self.fields.keys().filter_map(move |name| name.strip_prefix(prefix))
     }

@@ -17,7 +17,7 @@ const QUIT: [u8; 4] = [b'q', b'Q', 3, 4];
 /// Terminal in a mode that delivers each key at once and does not show it. The settings are restored on drop. Until
 /// then, Ctrl-C is delivered as a key, because a signal would end the program before the settings are restored.
 pub(super) struct Keyboard {
-    /// Settings to restore; `None` if standard input is no terminal.
+    /// Settings of the terminal to restore; `None` if standard input is no terminal.
     before: Option<Termios>,
 }
 
@@ -33,7 +33,8 @@ impl Keyboard {
         Self { before }
     }
 
-    /// Waits for `time`. Returns `true`, and earlier, if a key was pressed that ends the program.
+    /// Waits for `time` and returns `false`. Returns `true` earlier if a key that ends the program was pressed, or the
+    /// terminal has ended.
     pub fn quits_within(&self, time: Duration) -> bool {
         let deadline = Instant::now() + time;
         loop {

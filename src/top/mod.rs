@@ -19,7 +19,8 @@ const CLEAR: &str = "\x1b[2J\x1b[H";
 /// Width of the output in columns, if it is no terminal.
 const WIDTH: usize = 100;
 
-/// Prints one update after the other; in a terminal, each replaces the previous one, and the key q ends the program.
+/// Prints updates of a server's load, one after each interval; in a terminal, each replaces the previous one, and the
+/// key q ends the program.
 ///
 /// # Errors
 ///

@@ -23,9 +23,9 @@ pub enum Error {
 pub struct Options {
     /// Host and port of the server.
     pub server: String,
-    /// Time between two updates.
+    /// Time between two updates of the output.
     pub interval: Duration,
-    /// Number of updates; `None` for no end.
+    /// Number of updates after which the program ends; `None` for no end.
     pub count: Option<u64>,
     /// File with the password of the server.
     pub password_file: Option<PathBuf>,

@@ -2,10 +2,11 @@
 
 use super::info_reply::InfoSnapshot;
 
-/// Maximum number of commands that are listed.
+/// Maximum number of commands in the table of an update.
 const COMMANDS: usize = 20;
 
-/// Returns the lines of an update, of at most `width` columns. Fields that the server does not report are left out.
+/// Returns the text of an update, in lines of at most `width` columns: the activity of a server between the INFO
+/// replies `last` and `now`. Fields that the server does not report are left out.
 pub(super) fn render(server: &str, last: &InfoSnapshot, now: &InfoSnapshot, width: usize) -> String {
     let seconds = now.since(last).as_secs_f64().max(0.001);
     let rate = |name: &str| Some((now.number(name)? - last.number(name)?).max(0.0) / seconds);
@@ -38,7 +39,7 @@ fn head(server: &str, now: &InfoSnapshot, width: usize) -> String {
     wrapped([server].into_iter().chain(what.lines()).chain([&*up]), "   ", width)
 }
 
-/// Appends a line with the names and values that are known.
+/// Appends a line (more if it is wider than `width` columns) with the names and values of `figures` that are known.
 fn line(text: &mut String, figures: &[(&str, Option<String>)], width: usize) {
     let known: Vec<String> =
         figures.iter().filter_map(|(name, value)| Some(format!("{name} {}", value.as_ref()?))).collect();
@@ -47,7 +48,7 @@ fn line(text: &mut String, figures: &[(&str, Option<String>)], width: usize) {
     }
 }
 
-/// Appends a line on commits, which only kvbench reports: clients per commit, and latencies.
+/// Appends a line on the commits since `last`, which only kvbench reports: clients per commit, and latencies.
 fn commits(text: &mut String, last: &InfoSnapshot, now: &InfoSnapshot, seconds: f64, width: usize) {
     let grown = |name: &str| Some((now.number(name)? - last.number(name)?).max(0.0));
     let Some(commits) = grown("commits") else { return };
@@ -67,11 +68,12 @@ fn commits(text: &mut String, last: &InfoSnapshot, now: &InfoSnapshot, seconds: 
     );
 }
 
-/// Columns of the table of commands, with their order of removal if the terminal is too narrow; 0 stays.
+/// Columns of the table of commands, each with its place in the order in which columns are left out if the terminal is
+/// too narrow; 0: never.
 const COLUMNS: [(&str, u8); 7] =
     [("command", 0), ("calls/s", 0), ("mean", 0), ("p50", 3), ("p99", 0), ("p99.9", 1), ("errors/s", 2)];
 
-/// Appends a table of the commands with the most calls in the interval, and what its columns are.
+/// Appends a table of the commands with the most calls since `last`, and a legend of its columns.
 fn commands(text: &mut String, last: &InfoSnapshot, now: &InfoSnapshot, seconds: f64, width: usize) {
     let mut rows: Vec<(f64, &str)> = now
         .names("cmdstat_")
@@ -96,8 +98,8 @@ fn commands(text: &mut String, last: &InfoSnapshot, now: &InfoSnapshot, seconds:
     text.push_str(&wrapped(legend.split(' '), " ", width));
 }
 
-/// Returns the row of a command. A command without calls in the interval has no times: those of earlier calls would
-/// look like present ones.
+/// Returns the row of a command in the table of commands. A command without calls in the interval has no times: those
+/// of earlier calls would look like present ones.
 fn row(name: &str, calls: f64, last: &InfoSnapshot, now: &InfoSnapshot, seconds: f64) -> [String; 7] {
     let field = format!("cmdstat_{name}");
     let grown =
@@ -113,8 +115,8 @@ fn row(name: &str, calls: f64, last: &InfoSnapshot, now: &InfoSnapshot, seconds:
     [name.into(), count(calls / seconds), if_called(Some(grown("usec") / calls)), p50, p99, p999, errors]
 }
 
-/// Returns a table whose lines have at most `width` columns: columns are left out, in the order of [`COLUMNS`], until
-/// they fit.
+/// Returns a table as text whose lines have at most `width` columns: table columns are left out, in the order of
+/// [`COLUMNS`], until the lines fit.
 fn grid(table: &[[String; 7]], width: usize) -> String {
     let widths: [usize; 7] = std::array::from_fn(|column| {
         table.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or_default()
@@ -140,7 +142,7 @@ fn grid(table: &[[String; 7]], width: usize) -> String {
     text
 }
 
-/// Joins `parts` to lines of at most `width` columns, unless a part is longer.
+/// Joins `parts` with `separator` to lines of at most `width` columns, unless a part is longer.
 fn wrapped<'p>(parts: impl Iterator<Item = &'p str>, separator: &str, width: usize) -> String {
     let (mut text, mut column) = (String::new(), 0);
     for part in parts {

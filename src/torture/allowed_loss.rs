@@ -8,19 +8,20 @@ use std::{fmt, time::Duration};
 pub enum AllowedLoss {
     /// No acknowledged write may be lost.
     Nothing,
-    /// Writes acknowledged in this time before the fault, which includes the delay of a timer that runs late.
+    /// Writes acknowledged within this time before the kill or power cut may be lost; the delay of a timer that runs
+    /// late is included.
     Within(Duration),
-    /// Any number of the last writes.
+    /// Any number of the last writes may be lost, but none before a write that is left.
     Tail,
-    /// All writes, and the store may fail to open.
+    /// All writes may be lost, and the store may fail to open.
     Anything,
 }
 
 impl AllowedLoss {
-    /// Loss of about one second, plus the delay of a busy machine.
+    /// Allowed loss for a loss bound of about a second: 2.5 seconds, because a busy machine delays the syncs.
     pub const SECOND: Self = Self::Within(Duration::from_millis(2500));
 
-    /// Returns the allowed loss of a store with this loss bound.
+    /// Returns the loss that a crash test allows a store with the loss bound `lost`.
     pub fn of(lost: LossBound) -> Self {
         match lost.extent {
             LossClass::Nothing => Self::Nothing,

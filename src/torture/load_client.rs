@@ -13,13 +13,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum pipeline depth of a client.
+/// Maximum pipeline depth of a load client in a crash test.
 const DEPTH: usize = 32;
 
-/// Maximum time to wait for a reply.
+/// Maximum time that a client of a crash test waits for a reply.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Number of keys of one MGET.
+/// Number of keys that a client reads with one MGET.
 const MGET_KEYS: usize = 64;
 
 /// Connects to the server at `port` of this machine.
@@ -33,9 +33,9 @@ pub(super) struct Load {
     pub begin: Instant,
     /// `true` once the kill or power cut has begun: connections may break.
     pub fault_injected: AtomicBool,
-    /// `true` if error replies are expected.
+    /// `true` if the injected fault lets the server reply with errors.
     pub may_refuse: bool,
-    /// `true` if the server may exit by itself.
+    /// `true` if the server may exit by itself because of the injected fault.
     pub may_end: bool,
 }
 
@@ -44,21 +44,22 @@ impl Load {
         self.fault_injected.load(Ordering::SeqCst)
     }
 
-    /// Returns a failure for a broken connection, or `None` if the server was killed or may exit.
+    /// Returns the description of a failure for a broken connection, or `None` if the server was killed or may exit.
     fn broken(&self, error: &io::Error) -> Option<String> {
         (!self.is_fault_injected() && !self.may_end)
             .then(|| format!("a connection broke before the fault: {error}"))
     }
 }
 
-/// Result of one client.
+/// Result of one load client.
 #[derive(Default)]
 pub(super) struct ClientOutcome {
     pub refused: u64,
     pub fault: Option<String>,
 }
 
-/// Sends pipelined writes until the server is killed.
+/// Sends random requests in pipelines to the server at `port` until the server is killed. Records them and their
+/// outcomes in `history`.
 pub(super) fn write(port: u16, history: &mut History, load: &Load, rng: &mut SmallRng) -> ClientOutcome {
     let mut outcome = ClientOutcome::default();
     let mut connection = match connect(port) {
@@ -96,7 +97,8 @@ pub(super) fn write(port: u16, history: &mut History, load: &Load, rng: &mut Sma
     outcome
 }
 
-/// Returns the reply to a request, or an error or unexpected reply to one of its other commands.
+/// Returns the reply to the command of `request` that is checked, or an error or unexpected reply to another one of
+/// its commands.
 fn receive(connection: &mut Client, request: &Request) -> io::Result<OwnedFrame> {
     let (mut counts, mut odd) = (OwnedFrame::Null, None);
     for index in 0..request.commands.len() {
@@ -188,7 +190,7 @@ pub(super) fn rewrite(port: u16, load: &Load, rng: &mut SmallRng) {
     }
 }
 
-/// Sends a command to the restarted server.
+/// Sends a command to the restarted server, and returns the reply, or an error text.
 fn call(connection: &mut Client, words: &[&str]) -> Result<OwnedFrame, String> {
     connection.call(words).map_err(|error| format!("{} after the restart: {error}", words.join(" ")))
 }
@@ -200,7 +202,7 @@ fn select(connection: &mut Client, database: u8) -> Result<(), String> {
     }
 }
 
-/// Returns the features that the server supports.
+/// Returns the features that the server under test supports, found out by commands.
 pub(super) fn skills(connection: &mut Client) -> io::Result<SubjectCapabilities> {
     let transactions = is_ok(&connection.call(&["MULTI"])?) && is_ok(&connection.call(&["DISCARD"])?);
     let databases = is_ok(&connection.call(&["SELECT", "1"])?) && is_ok(&connection.call(&["SELECT", "0"])?);
@@ -208,7 +210,7 @@ pub(super) fn skills(connection: &mut Client) -> io::Result<SubjectCapabilities>
     Ok(SubjectCapabilities { transactions, databases, deadlines })
 }
 
-/// Returns the value of each key of a client, `None` for absent keys.
+/// Returns the value that the server holds for each key of a client, `None` for absent keys.
 pub(super) fn look(
     connection: &mut Client,
     client: u32,

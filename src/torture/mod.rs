@@ -3,7 +3,7 @@
 //!
 //! In the order in which a run passes them:
 //!
-//! - [`run`]: the rounds of each subject in each mode; [`results`] holds their results.
+//! - [`run`]: the rounds of each server under test with each injected fault; [`results`] holds their results.
 //! - `round`: a store from its first start through its injected faults.
 //! - `test_directory` and [`disk`]: the directory of the data, and a file system that can lose unsynced data, be
 //!   full, or fail.

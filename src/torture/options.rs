@@ -4,7 +4,7 @@ use super::{allowed_loss::AllowedLoss, disk::Cut};
 use clap::ValueEnum;
 use std::{fmt, path::PathBuf, time::Duration};
 
-/// Injected fault (`--mode`).
+/// Fault that a crash test injects (`--mode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     /// The server process is killed.
@@ -28,28 +28,28 @@ impl fmt::Display for Mode {
     }
 }
 
-/// Server under test.
+/// Server under test: kvbench with a store, or another program.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// Name of the store, or of another program.
+    /// Name of the store under test, or of another program.
     pub name: String,
-    /// Library of the engine, or format of its AOF; empty for another program.
+    /// Library of the store's engine, or format of its AOF; empty for another program.
     pub library: String,
-    /// Fsync policy; empty for another program.
+    /// Fsync policy of the store under test; empty for another program.
     pub fsync: String,
-    /// Path of the program.
+    /// Path of the server's program.
     pub program: PathBuf,
     /// Arguments of the program, in which `{dir}` and `{port}` are replaced.
     pub arguments: Vec<String>,
     /// `true` for kvbench, whose starts are interrupted too, and which must not exit by itself.
     pub is_ours: bool,
-    /// Loss that a kill may cause.
+    /// Acknowledged writes that a kill may lose.
     pub kill: AllowedLoss,
-    /// Loss that a power cut may cause.
+    /// Acknowledged writes that a power cut may lose.
     pub power_cut: AllowedLoss,
-    /// Command that repeats a round of this subject, up to the flags of mode and seed.
+    /// First part of the command that repeats a failed round of this server; the flags of fault and seed follow it.
     pub repeat_command: String,
-    /// Rest of that command, after the flags of mode and seed.
+    /// Last part of the command that repeats a failed round, behind the flags of fault and seed.
     pub command_line: String,
 }
 
@@ -58,20 +58,20 @@ pub struct Subject {
 pub struct Options {
     /// Servers under test, one after the other.
     pub subjects: Vec<Subject>,
-    /// Injected faults; every subject is tested with each.
+    /// Injected faults; every server under test is tested with each.
     pub modes: Vec<Mode>,
-    /// Number of rounds for each subject and mode.
+    /// Number of rounds of each server under test with each injected fault.
     pub rounds: u64,
-    /// Time for each subject and mode after which no round starts; `None` for no limit.
+    /// Time for each server under test and injected fault after which no round starts; `None` for no limit.
     pub time: Option<Duration>,
-    /// Seed of the first round; each further round has the next number.
+    /// Seed of the first round of each server and fault; each further round has the next number.
     pub seed: u64,
-    /// Number of clients that write.
+    /// Number of clients that write to the server at the same time.
     pub clients: u32,
     /// Kinds of power cuts, of which each cut is a random one.
     pub cuts: Vec<Cut>,
-    /// Directory of the rounds; the files of failed rounds are kept there.
+    /// Directory in which each round has a directory; those of failed rounds are kept.
     pub directory: PathBuf,
-    /// Result file; `None` for none.
+    /// File to which results are added; `None` for none.
     pub output: Option<PathBuf>,
 }

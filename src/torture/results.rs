@@ -10,38 +10,38 @@ use std::{
 /// Results that docs/durability.md shows, of this version of kvbench.
 const PROVED: &str = include_str!("../../docs/torture.json");
 
-/// Version of the file format.
+/// Version of the format of a result file of crash tests.
 const SCHEMA: u32 = 1;
 
 /// Results of crash tests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Results {
-    /// Version of the file format.
+    /// Version of the format of the result file.
     pub schema: u32,
-    /// One row for each subject, policy and mode.
+    /// One row for each server under test (with its version), fsync policy, injected fault and allowed loss.
     pub cells: Vec<ResultRow>,
 }
 
-/// Rounds of one subject in one mode, over all runs that wrote to the file.
+/// Rounds of one server under test with one injected fault, over all runs that wrote to the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResultRow {
-    /// Name of the store, or of another program.
+    /// Name of the store under test, or of another program.
     pub subject: String,
     /// Library of the engine with its version, or format of its AOF; empty for another program.
     pub library: String,
-    /// Fsync policy; empty for another program.
+    /// Fsync policy of the store under test; empty for another program.
     pub fsync: String,
-    /// Injected fault.
+    /// Name of the injected fault: `kill`, `power`, `full` or `eio`.
     pub mode: String,
-    /// Allowed loss.
+    /// Allowed loss of acknowledged writes, as text.
     pub promise: String,
-    /// Number of rounds.
+    /// Number of rounds that were run.
     pub rounds: u64,
     /// Number of kills and power cuts: about one to six in each round.
     pub strikes: u64,
     /// Number of acknowledged writes.
     pub acknowledged: u64,
-    /// Number of error replies.
+    /// Number of error replies to requests under load.
     pub refused: u64,
     /// Number of acknowledged writes that were lost.
     pub lost: u64,
@@ -49,9 +49,9 @@ pub struct ResultRow {
     pub oldest_lost_ms: u64,
     /// Number of starts after a kill or power cut.
     pub reopened: u64,
-    /// Sum of the recovery times, in milliseconds.
+    /// Sum of the recovery times of all starts after a kill or power cut, in milliseconds.
     pub reopen_total_ms: u64,
-    /// Longest recovery time, in milliseconds.
+    /// Longest recovery time of a start after a kill or power cut, in milliseconds.
     pub reopen_longest_ms: u64,
     /// Seeds of the failed rounds.
     pub failed: Vec<u64>,
@@ -74,12 +74,13 @@ impl Results {
         serde_json::from_slice(&text).map_err(|source| Error::Format { path: path.into(), source })
     }
 
-    /// Returns the results that the documentation shows.
+    /// Returns the crash-test results that the documentation shows.
     pub fn published() -> Self {
         serde_json::from_str(PROVED).unwrap_or_default()
     }
 
-    /// Adds a row to a result file, or creates the file.
+    /// Adds a row to the row of the same test in a result file, or appends it. Creates the file if it does not
+    /// exist.
     pub fn add_to(path: &Path, cell: &ResultRow) -> Result<(), Error> {
         let mut results = match fs::exists(path) {
             Ok(true) => Self::read(path)?,
@@ -93,7 +94,8 @@ impl Results {
         fs::write(path, text).map_err(|source| Error::File { path: path.into(), source })
     }
 
-    /// Returns the number of rounds of a subject, policy and mode; 0 if a round failed.
+    /// Returns the number of rounds of a server under test with an fsync policy and an injected fault; 0 if a round
+    /// failed.
     pub fn rounds(&self, subject: &str, library: &str, fsync: &str, mode: &str) -> u64 {
         let cell = self.cells.iter().find(|cell| {
             (&*cell.subject, &*cell.library, &*cell.fsync, &*cell.mode) == (subject, library, fsync, mode)
@@ -101,7 +103,7 @@ impl Results {
         cell.filter(|cell| cell.failed.is_empty()).map_or(0, |cell| cell.rounds)
     }
 
-    /// Returns the results as a Markdown table.
+    /// Returns the results as a Markdown table, with one line for each row.
     pub fn markdown(&self) -> String {
         let mut text = String::from(
             "| | `--fsync` | fault | may lose | rounds | injected faults | writes acknowledged | refused | lost | \
@@ -151,14 +153,14 @@ impl ResultRow {
         self.failed.extend(&other.failed);
     }
 
-    /// Returns the subject, policy and mode, separated by spaces.
+    /// Returns the names of the server under test, the fsync policy and the injected fault, separated by spaces.
     pub fn name(&self) -> String {
         let words = [&self.subject, &self.fsync, &self.mode].map(String::as_str);
         let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
         words.join(" ")
     }
 
-    /// Returns a summary in one line.
+    /// Returns a summary of the row in one line.
     pub fn line(&self) -> String {
         let mut line = format!(
             "{}: {} rounds, {} injected faults, {} writes acknowledged, {} lost",

@@ -22,7 +22,7 @@ use std::{
 /// opens.
 const MAX_CRASHES: u32 = 3;
 
-/// Result of a round.
+/// Result of one round.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub faults_injected: u64,
@@ -37,9 +37,9 @@ pub(super) struct Outcome {
     pub fault: Option<String>,
 }
 
-/// Data that a store holds after a kill or power cut.
+/// Data that the server holds after a start, as read by a client.
 struct Found {
-    /// Values of each client's keys.
+    /// Values of each client's keys, `None` for absent keys.
     clients: Vec<Vec<Option<ObservedValue>>>,
     keys: Option<u64>,
 }
@@ -54,9 +54,9 @@ pub(super) struct Round<'a> {
     histories: Vec<History>,
     /// Acknowledged writes that the last kill or power cut may have lost.
     promise: AllowedLoss,
-    /// Time from the start of the load to the last kill or power cut.
+    /// Time from the start of the load to the last kill or power cut under load.
     fault_at: Duration,
-    /// Description of the last kill or power cut.
+    /// Description of the last kill or power cut, for messages.
     last: String,
     outcome: Outcome,
 }
@@ -163,7 +163,8 @@ impl Round<'_> {
         Ok(Found { clients, keys: load_client::count(&mut connection, skills) })
     }
 
-    /// Compares all keys with the histories of their clients.
+    /// Compares all keys with the histories of their clients, and adds the lost writes to the result of the round.
+    /// Fails with the differences that are not allowed.
     fn judge(&mut self, found: &Found) -> Result<(), String> {
         let (mut keys, mut faults) = (0, Vec::new());
         for (history, found) in self.histories.iter_mut().zip(&found.clients) {
@@ -229,8 +230,9 @@ impl Round<'_> {
         outcomes.into_iter().find_map(|ClientOutcome { fault, .. }| fault).map_or(Ok(()), Err)
     }
 
-    /// Lets the load run for a random time, and injects the disk errors of the mode. If the store may lose the
-    /// last seconds, the time is longer than that, since otherwise a larger loss could not be detected.
+    /// Lets the load run for a random time, then injects the disk errors of the fault (full, or failing writes and
+    /// syncs) for a while. If the store may lose the last seconds, the load runs longer than that, since otherwise a
+    /// larger loss could not be detected.
     fn let_it_run(&mut self) {
         let long = matches!(self.allowed_loss_of(self.mode == Mode::Kill), AllowedLoss::Within(_));
         let range = if long { 3000..5000 } else { 20..500 };
@@ -251,7 +253,7 @@ impl Round<'_> {
         if is_kill { self.subject.kill } else { self.subject.power_cut }
     }
 
-    /// Kills the process or cuts the power of its disk. `when` describes the time, for messages.
+    /// Kills the server, or cuts the power of its disk and kills it. `when` describes the time, for messages.
     fn inject_fault(&mut self, server: Server, when: &str) -> Result<(), String> {
         self.outcome.faults_injected += 1;
         let number = self.outcome.faults_injected;

@@ -1,4 +1,4 @@
-//! Loop over the rounds of each subject in each mode.
+//! Loop over the rounds of each server under test with each injected fault.
 
 use super::{
     disk,
@@ -26,7 +26,8 @@ pub enum Error {
     Failed { failed: u64, rounds: u64 },
 }
 
-/// Runs the crash tests of every subject in every mode. The process must not have other threads yet.
+/// Runs the crash tests of every server under test with every injected fault; passes messages to `say`. The process
+/// must not have other threads yet.
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
     let with_disk = options.modes.iter().find(|mode| **mode != Mode::Kill);
     let has_disk = with_disk.is_some();

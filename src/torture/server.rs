@@ -47,7 +47,7 @@ impl Server {
         Ok(Self { process, port, log: log.into() })
     }
 
-    /// Waits until the server answers PING.
+    /// Waits until the server answers PING. Fails if it exits, or after a minute.
     pub fn wait_until_ready(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + START_TIMEOUT;
         loop {

@@ -10,21 +10,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Name of the server's data directory in that of the round.
+/// Name of the server's data directory in the directory of a round, if there is no simulated disk.
 const DATA: &str = "data";
 /// Name of the mount point of the simulated disk in the directory of the round.
 pub(super) const MOUNT: &str = "disk";
 
 pub(super) struct TestDirectory {
     round: PathBuf,
-    /// Simulated disk; `None` for a plain directory.
+    /// Simulated disk that holds the data; `None` for a plain directory.
     disk: Option<Disk>,
-    /// Disk contents after the last power cut.
+    /// Disk contents that the last power cut has left.
     left: Option<DiskImage>,
 }
 
 impl TestDirectory {
-    /// Creates an empty directory, on a simulated disk unless the mode is [`Mode::Kill`].
+    /// Creates an empty data directory for a round, on a simulated disk unless the injected fault is [`Mode::Kill`].
     pub fn new(mode: Mode, round: &Path) -> io::Result<Self> {
         fs::create_dir_all(round)?;
         let mut place = Self { round: round.into(), disk: None, left: None };
@@ -40,17 +40,17 @@ impl TestDirectory {
         Ok(())
     }
 
-    /// Returns the data directory of the server.
+    /// Returns the path of the server's data directory.
     pub fn data(&self) -> PathBuf {
         self.round.join(if self.disk.is_some() { MOUNT } else { DATA })
     }
 
-    /// Cuts the power of the disk. Then the server must be killed, and [`TestDirectory::power_on`] called.
+    /// Cuts the power of the simulated disk. Then the server must be killed, and [`TestDirectory::power_on`] called.
     pub fn cut(&mut self, cut: Cut, rng: &mut SmallRng) {
         self.left = self.disk.as_ref().map(|disk| disk.cut(cut, rng));
     }
 
-    /// Mounts what the power cut left on the disk.
+    /// Mounts the disk again with what the power cut has left on it; no effect without a power cut.
     pub fn power_on(&mut self) -> io::Result<()> {
         let Some(left) = &self.left else { return Ok(()) };
         let medium = left.copy();
@@ -59,7 +59,7 @@ impl TestDirectory {
         self.mount(medium)
     }
 
-    /// Replaces the data by an empty directory.
+    /// Replaces the server's data by an empty directory.
     pub fn wipe(&mut self) -> io::Result<()> {
         if self.disk.take().is_some() {
             return self.mount(DiskImage::default());
@@ -68,17 +68,17 @@ impl TestDirectory {
         fs::create_dir_all(self.data())
     }
 
-    /// Makes all written data durable.
+    /// Makes all written data on a simulated disk durable; no effect on a plain directory.
     pub fn settle(&self) {
         self.disk.iter().for_each(Disk::settle);
     }
 
-    /// Makes the disk full.
+    /// Makes a simulated disk full; no effect on a plain directory.
     pub fn fill(&self) {
         self.disk.iter().for_each(Disk::fill);
     }
 
-    /// Makes writes, syncs or both fail.
+    /// Makes writes, syncs or both (at random) fail on a simulated disk; no effect on a plain directory.
     pub fn fail(&self, rng: &mut SmallRng) {
         let which = rng.random_range(1..=3);
         let mut trouble = InjectedFault::default();
@@ -87,7 +87,7 @@ impl TestDirectory {
         self.disk.iter().for_each(|disk| disk.trouble(trouble));
     }
 
-    /// Stops injecting write and sync errors.
+    /// Stops the errors and the lack of space of a simulated disk.
     pub fn stop_errors(&self) {
         self.disk.iter().for_each(|disk| disk.trouble(InjectedFault::default()));
     }
@@ -99,7 +99,7 @@ impl TestDirectory {
         self.left.take().unwrap_or_else(|| disk.contents()).export(&self.round.join(DATA))
     }
 
-    /// Removes the directory of the round.
+    /// Removes the directory of the round with all its files.
     pub fn remove(mut self) -> io::Result<()> {
         self.disk = None;
         fs::remove_dir_all(&self.round)

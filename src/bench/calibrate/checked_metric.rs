@@ -6,24 +6,25 @@ use crate::bench::result::{
 };
 use std::ops::RangeInclusive;
 
-/// One metric of one cell: expected and measured value.
+/// One metric of one cell of a calibration: expected and measured value.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// Name of the workload.
+    /// Name of the cell's workload.
     pub workload: String,
-    /// Access to the engine: in process or over the wire.
+    /// Access of the cell to the engine: in process or over the wire.
     pub access: Access,
     /// Name of the metric.
     pub column: &'static str,
     /// Unit of the metric.
     pub unit: Unit,
-    /// Expected value.
+    /// Expected value of the metric, from the engine's configured costs or its own records.
     pub truth: f64,
-    /// Range that a correct measurement lies in.
+    /// Range of values that a correct measurement of the metric can have.
     pub allowed: RangeInclusive<f64>,
-    /// Largest value that verifies the metric. A larger one in `allowed` is possible, but proves too little.
+    /// Largest measured value that verifies the metric. A larger one within the allowed range is possible, but proves
+    /// too little.
     pub decided_to: f64,
-    /// Measured value; `None` if there is none.
+    /// Measured value; `None` if the result has none.
     pub measured: Option<f64>,
 }
 
@@ -34,7 +35,8 @@ impl Figure {
         self.measured.is_some_and(|measured| measured <= self.decided_to) && !self.is_wrong()
     }
 
-    /// Returns `true` if the measured value is outside the allowed range, so that it cannot be correct.
+    /// Returns `true` if the measured value is outside the allowed range, so that it cannot be correct, or if there is
+    /// none.
     pub fn is_wrong(&self) -> bool {
         !self.measured.is_some_and(|measured| self.allowed.contains(&measured))
     }
@@ -76,7 +78,7 @@ impl Figure {
 
 type Of = fn(&Measurement) -> Option<f64>;
 
-/// Metrics of a result that are not in [`metric::METRICS`].
+/// Metrics of a result that are checked too and are not in [`metric::METRICS`]: name, unit and getter of each.
 const OTHER_METRICS: [(&str, Unit, Of); 15] = [
     ("operations", Unit::Count, |m| Some(real(m.operations))),
     ("by kind", Unit::Count, |m| Some(real(m.by_operation.values().map(|kind| kind.count).sum()))),
@@ -95,7 +97,7 @@ const OTHER_METRICS: [(&str, Unit, Of); 15] = [
     ("allocated_bytes", Unit::Bytes, |m| m.allocated_bytes.map(real)),
 ];
 
-/// Lists the metrics of one kind of operation: count and latency.
+/// Lists the metrics of one kind of operation, each with name, unit and getter: its count and latencies.
 macro_rules! of_kind {
     ($word:literal, $kind:ident) => {
         of_kind!($word, $kind;
@@ -139,8 +141,8 @@ mod tests {
     use super::*;
     use serde_json::Value;
 
-    /// Fields of [`Measurement`] that calibration need not compare with an expected value, each with the reason.
-    /// Every other field must have a column.
+    /// Fields of [`Measurement`] that calibration need not compare with an expected value, each with the reason. Every
+    /// other field must be a checked metric.
     const NOT_JUDGED: [(&str, &str); 9] = [
         ("keys_before", "the engine's own count is compared with it in every run"),
         ("keys_after", "likewise"),
@@ -173,7 +175,8 @@ mod tests {
         }
     }
 
-    /// Returns the metric that represents a field whose name differs, or that holds several metrics.
+    /// Returns the name of the checked metric that represents the field `field` of a measurement: often the field's own
+    /// name.
     fn column_of(field: &str) -> &str {
         match field {
             "throughput" => "throughput_per_second",

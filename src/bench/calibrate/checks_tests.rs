@@ -1,4 +1,4 @@
-//! Tests that a wrong value of any metric is detected.
+//! Tests that calibration detects a wrong value of any metric.
 
 use super::*;
 use crate::{
@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
 
-/// Returns the records of an engine: operations of 1 ms that start every 10 ms, first those of the load, then
-/// those of two cells, each between quiesce phases. Every other operation is a write, and two writes make a
+/// Returns records as the calibration engine writes them: operations of 1 ms that start every 10 ms, first those of the
+/// load, then those of two cells, each between quiesce phases. Every other operation is a write, and two writes make a
 /// commit.
 fn records(experiment: &Experiment) -> Vec<Record> {
     let operations = experiment.cells[0].workload.operations.unwrap_or(20).min(20_000);
@@ -65,8 +65,8 @@ fn records(experiment: &Experiment) -> Vec<Record> {
     vec![first, again]
 }
 
-/// Returns evidence in which every metric has its expected value, except for `broken`, whose value is multiplied
-/// by `scale`.
+/// Returns measurements and engine records that agree: every metric has its expected value, except for `broken`, whose
+/// value is multiplied by `scale`.
 fn evidence(experiment: &Experiment, scale: f64, broken: &str) -> Evidence {
     let records = records(experiment);
     let empty = experiment.cells.iter().map(|_| Measurement::default()).collect();
@@ -221,7 +221,7 @@ fn kinds_are_judged_apart() {
     assert!(columns.contains(&"update p50_us") && !columns.contains(&"get p50_us"), "{columns:?}");
 }
 
-/// If every commit has one write, there is no group to check.
+/// If every commit has one write, group commit did not happen, and no metric is checked.
 #[test]
 fn groups_that_were_not_made_are_found() {
     let groups = experiment_of(Subject::Groups);

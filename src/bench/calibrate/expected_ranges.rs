@@ -18,26 +18,29 @@ use crate::{
 };
 use std::ops::RangeInclusive;
 
-/// Maximum memory that the harness, or a server, frees at the end of a cell, before the engine looks: buffers and
-/// stacks of threads.
+/// Maximum memory in bytes (buffers and stacks of threads) that the harness, or a server, frees at the end of a cell
+/// before the engine records the memory of the process.
 const FREED_BYTES: f64 = (2 << 20) as f64;
-/// Maximum size of a file system's block map of a file.
+/// Maximum size in bytes of a file system's block map of a file.
 const BLOCK_MAP_BYTES: f64 = (256 << 10) as f64;
-/// Maximum number of bytes that ext4 writes for each sync, and beside: one descriptor block and one commit block of
-/// the journal, and at most six blocks of metadata (inode, block bitmap, group descriptor, extents, quota, superblock);
-/// beside that, these blocks in their places, once they are written back.
+/// Maximum number of bytes that ext4 writes in addition to the data: first for each sync (one descriptor block and one
+/// commit block of the journal, and at most six blocks of metadata: inode, block bitmap, group descriptor, extents,
+/// quota, superblock), second in total (these blocks in their places, once they are written back).
 const JOURNAL_BYTES: (f64, f64) = ((32 << 10) as f64, (2 << 20) as f64);
-/// Maximum number of bytes and of requests by which ext4 looks up the places of a file: inode, extents, bitmaps and
-/// directories, each in a block of its own, and two neighbours of some.
+/// Maximum number of bytes, and of read requests, by which ext4 looks up where the blocks of a file are: inode,
+/// extents, bitmaps and directories, each in a block of its own, and two neighbours of some.
 const LOOK_UP: (f64, f64) = ((256 << 10) as f64, 32.0);
-/// Part, and time in microseconds, by which a percentile up to the 99th may exceed the engine's own time. Beyond that
-/// the way there and back took too long for the value to prove anything, although it is possible.
+/// Fraction of the engine's own time, and time in microseconds, whose sum is the maximum by which a verified latency
+/// percentile up to the 99th exceeds that time. A larger value is possible, but the time outside the engine was too
+/// long for it to prove anything.
 const UNDECIDED: (f64, f64) = (0.5, 1000.0);
-/// Relative error of a histogram of three digits, and of its mean.
+/// Maximum relative error of a latency from a histogram with three significant digits, and of its mean.
 const DIGITS: f64 = 0.002;
-/// Maximum number of reads that see a value as expired while the engine, at another moment, does not, or the reverse.
+/// Maximum number of reads that see a value as expired while the engine, which reads the clock at another moment, does
+/// not, or the reverse.
 const CLOCKS: f64 = 3.0;
-/// Time in nanoseconds around the limits of a measurement in which a removal may or may not be counted.
+/// Time in nanoseconds around the start and the end of a measurement in which the removal of an expired key may or may
+/// not be counted.
 const REMOVAL_NS: u64 = 50_000_000;
 /// Fraction of the measured time after which the last of several threads may begin: they are woken one after the
 /// other.
@@ -48,7 +51,7 @@ pub(super) struct Evidence {
     pub measurements: Vec<Measurement>,
     /// One record for each time the engine was open.
     pub records: Vec<Record>,
-    /// End of the job, in nanoseconds of the monotonic clock.
+    /// Time at which the job (all cells of the experiment) had ended, in nanoseconds of the monotonic clock.
     pub end: u64,
 }
 
@@ -56,14 +59,14 @@ fn seconds(nanoseconds: u64) -> f64 {
     real(nanoseconds) / 1e9
 }
 
-/// Check of one cell.
+/// Check of the metrics of one cell against the records of the calibration engine.
 struct Judge<'e> {
     experiment: &'e Experiment,
     evidence: &'e Evidence,
     measurement: &'e Measurement,
     workload: &'e Workload,
     record: &'e Record,
-    /// Record of the next time the engine was open.
+    /// Record of the next time the engine was open; `None` if it was not opened again.
     again: Option<&'e Record>,
     span: &'e Span,
     /// End of the quiesce phase before the cell, in nanoseconds of the monotonic clock.
@@ -121,8 +124,8 @@ pub(super) fn judge(experiment: &Experiment, evidence: &Evidence) -> Vec<Figure>
     figures
 }
 
-/// Returns the time of a recovery: from the start of the last open to the end of the first read. A store that was not
-/// killed opens faster than its writes allow.
+/// Returns the metric of the recovery time: from the start of the last open to the end of the first read. A store that
+/// was not killed opens faster than its writes allow. `None` if a record is missing.
 fn recovery(experiment: &Experiment, evidence: &Evidence) -> Option<Figure> {
     let (cell, measurement) = experiment.cells.first().zip(evidence.measurements.first())?;
     let (loaded, opened) = (evidence.records.first()?, evidence.records.last()?);
@@ -161,23 +164,25 @@ impl Judge<'_> {
         });
     }
 
-    /// Adds a metric that must be equal to the expected value: bytes and counts.
+    /// Adds a metric that must be equal to the expected value, such as a number of bytes or operations.
     fn exact(&mut self, column: &str, truth: f64) {
         self.add(column, truth, truth..=truth);
     }
 
-    /// Adds a metric that lies between `least` and `most`, apart from the precision of histograms.
+    /// Adds a metric whose expected value is `least` and whose largest correct value is `most`, apart from the
+    /// precision of histograms.
     fn between(&mut self, column: &str, least: f64, most: f64) {
         self.add(column, least, least * (1.0 - DIGITS)..=most * (1.0 + DIGITS));
     }
 
-    /// Returns the number of requested operations. The engine may see more, since a server may read a key before
-    /// it writes it.
+    /// Returns the number of operations that the workload asks for; 0 if it ends by time. The engine may see more,
+    /// since a server may read a key before it writes it.
     fn operations(&self) -> f64 {
         real(self.workload.operations.unwrap_or(0))
     }
 
-    /// Returns the operations of all threads, each of which starts an operation when its previous one has ended.
+    /// Returns the operations of all threads of a closed loop, each with its time in the engine and the times before
+    /// and after.
     fn turns(&self) -> Vec<Turn> {
         let mut calls = self.span.calls.clone();
         // Over the wire, threads of the server serve the single connection in turn.
@@ -190,8 +195,9 @@ impl Judge<'_> {
         calls.chunk_by(|one, next| one.thread == next.thread).flat_map(of_thread).collect()
     }
 
-    /// Returns the lower and upper bounds of the latency of each operation that started at a rate, in microseconds.
-    /// Latency counts from the intended start; the first operation does not start before the quiesce phase ends.
+    /// Returns the lower and upper bounds of the latency of each operation of an open loop at `rate` operations per
+    /// second, in microseconds. Latency counts from the intended start; the first operation does not start before the
+    /// quiesce phase ends.
     fn bounds(&self, rate: f64) -> (Vec<f64>, Vec<f64>) {
         let calls = &self.span.calls;
         let next = calls.iter().skip(1).map(|call| call.begin).chain([self.span.settle.0]);
@@ -206,8 +212,8 @@ impl Judge<'_> {
         bounds
     }
 
-    /// Returns lower and upper bounds of the waiting time of each missed operation, from its intended start to the
-    /// end, in microseconds.
+    /// Returns lower and upper bounds of the waiting time of each missed operation of an open loop, from its intended
+    /// start to the end, in microseconds.
     fn waits(&self) -> (Vec<f64>, Vec<f64>) {
         let (begun, intended) = (self.span.calls.len() as u64, self.intended());
         let (shortest, longest) = self.durations();
@@ -216,7 +222,7 @@ impl Judge<'_> {
         (waits(shortest).collect(), waits(longest).collect())
     }
 
-    /// Returns the number of operations that should have started in the requested time.
+    /// Returns the number of operations of an open loop that should have started in the requested time.
     fn intended(&self) -> u64 {
         (self.workload.rate.unwrap_or(0.0) * self.workload.seconds.unwrap_or(0.0)).round() as u64
     }
@@ -284,7 +290,7 @@ impl Judge<'_> {
         self.closed_latencies("", &self.turns());
     }
 
-    /// Adds the number of operations, the measured time and the throughput.
+    /// Adds the metrics of the number of operations (expected: `count`), the measured time and the throughput.
     fn counts(&mut self, count: f64) {
         let (least, most) = self.durations();
         self.exact("operations", count);
@@ -376,8 +382,8 @@ impl Judge<'_> {
         self.open_latencies();
     }
 
-    /// The expected count is the one of the engine, since a busy machine may wake the driver too late for the last
-    /// operation.
+    /// Adds the metrics of an open loop that ends by time. The expected number of operations is that of the engine's
+    /// records, since a busy machine may wake the driver too late for the last operation.
     fn window(&mut self) {
         self.counts(real(self.span.calls.len() as u64));
     }
@@ -403,7 +409,8 @@ impl Judge<'_> {
         self.exact("user_bytes", real(self.span.user_bytes));
     }
 
-    /// Adds the number of syncs by the timer. A sync after the last operation may or may not be counted.
+    /// Adds the metric of syncs by the one-second timer of `everysec`. A sync after the last operation may or may not
+    /// be counted.
     fn timer_syncs(&mut self) {
         let last = self.span.calls.last().map_or(0, |call| call.begin);
         let until = |end| {
@@ -414,7 +421,8 @@ impl Judge<'_> {
         self.add("timer_syncs", least, least..=most);
     }
 
-    /// Adds the counts of a workload whose values expire. Active expiration reads each key before it deletes the key.
+    /// Adds the metrics of a workload whose values expire: operations, hits, reads of expired values, removed keys.
+    /// Active expiration reads each key before it deletes the key.
     fn expiration(&mut self) {
         self.exact("operations", self.operations());
         let span = self.span;
@@ -524,7 +532,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Adds the times of the load, the quiesce phase, the close and the reopening.
+    /// Adds the metrics of the times of the load, the quiesce phase, the close and the reopening.
     fn times(&mut self) {
         let (record, span) = (self.record, self.span);
         let spans = &record.spans;
@@ -558,7 +566,8 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / real(values.len().max(1) as u64)
 }
 
-/// Returns the value at a quantile of sorted values, by the same rule as a histogram.
+/// Returns the value at a quantile (0 to 1) of sorted values, by the same rule as a histogram: the smallest one that at
+/// least this fraction of the values do not exceed.
 fn at(sorted: &[f64], quantile: f64) -> f64 {
     let rank = (quantile * real(sorted.len() as u64)).ceil().max(1.0);
     sorted.get(rank as usize - 1).copied().unwrap_or_default()

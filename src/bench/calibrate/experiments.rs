@@ -13,7 +13,7 @@ use crate::{
 const MIB: u64 = 1 << 20;
 const MS: u64 = 1_000_000;
 
-/// Metrics that an experiment checks.
+/// Group of metrics that an experiment checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     /// Counts, throughput and latency of a closed loop.
@@ -32,15 +32,15 @@ pub(super) enum Subject {
     Crowd,
     /// Counts, throughput and latency of threads whose writes are committed together.
     Groups,
-    /// Syncs by the timer of the policy `everysec`.
+    /// Number of syncs by the timer of the fsync policy `everysec`.
     TimerSyncs,
     /// Reads of values that expire, and removals of expired keys.
     Expiration,
     /// Counts and latency of several threads that read at the same time.
     Threads,
-    /// CPU time.
+    /// CPU time of each operation.
     Processor,
-    /// Bytes that the engine has written.
+    /// Bytes that the engine has written, by its write calls.
     Written,
     /// Bytes written to a device of the cell's own.
     DeviceWrites,
@@ -60,9 +60,9 @@ pub(super) struct Experiment {
     pub access: Access,
     pub truth: Truth,
     pub cells: Vec<Cell>,
-    /// `true` if this process writes to the same disk meanwhile.
+    /// `true` if this process also writes to the disk of the store during the measurement, as another program would.
     pub foreign_writes: bool,
-    /// Limit of memory and page cache, in bytes.
+    /// Limit of memory and page cache of the measuring process, in bytes; `None` without a limit.
     pub memory_limit: Option<u64>,
 }
 
@@ -82,8 +82,8 @@ pub(super) fn all() -> Vec<Experiment> {
     [Access::InProcess, Access::Wire].into_iter().flat_map(of).chain(others).collect()
 }
 
-/// Returns the factor by which times in the engine are longer over the wire, where a request passes several threads: a
-/// busy machine lets each of them wait for milliseconds.
+/// Returns the factor for the durations of the engine's calls: 1 in process, `times` over the wire, where a request
+/// passes several threads and a busy machine lets each of them wait for milliseconds.
 fn longer_than_the_way(access: Access, times: u64) -> u64 {
     match access {
         Access::InProcess => 1,
@@ -101,7 +101,7 @@ fn latency(access: Access) -> Experiment {
     experiment("latency", Subject::Latency, access, truth, vec![read])
 }
 
-/// Returns an experiment with enough reads for a percentile of one in ten thousand.
+/// Returns an experiment with enough reads for a 99.99th percentile of the latency.
 fn tail(access: Access) -> Experiment {
     let part = |count, us| Part { count, cost: Cost { cpu_ns: 0, sleep_ns: us * MS / 1000 } };
     let reads = vec![part(9945, 100), part(50, 2000), part(5, 40_000)];
@@ -171,7 +171,7 @@ fn crowd(access: Access) -> Experiment {
     experiment("crowd", Subject::Crowd, access, truth, vec![mixed])
 }
 
-/// Returns an experiment under the policy `everysec` that lasts for several syncs.
+/// Returns an experiment under the fsync policy `everysec` that lasts for several syncs.
 fn timer(access: Access) -> Experiment {
     let cost = Cost { cpu_ns: 0, sleep_ns: MS };
     let truth = Truth { write: cost, write_bytes: PAGE, ..Truth::default() };
@@ -242,7 +242,7 @@ fn threads() -> Experiment {
     experiment("threads", Subject::Threads, Access::InProcess, truth, vec![read])
 }
 
-/// Returns an experiment whose warm-up does the same operations as the measurement, and must not count.
+/// Returns an experiment whose warm-up does the same operations as the measurement, which must not include them.
 fn warm_up() -> Experiment {
     let part = |count, us| Part { count, cost: Cost { cpu_ns: 0, sleep_ns: us * MS / 1000 } };
     let truth = Truth { reads: vec![part(90, 1000), part(10, 7000)], ..Truth::default() };
@@ -307,8 +307,8 @@ fn reads_of_device(name: &str, truth: Truth, reads: u64) -> Experiment {
     experiment
 }
 
-/// Returns an experiment in which a process loads `keys` keys, updates each of them once and goes on until it is killed.
-/// To open its files takes a known time for each write that they hold.
+/// Returns an experiment in which a process loads `keys` keys, updates each of them once and goes on until it is
+/// killed. To open its files takes a known time for each write in them.
 fn recovery(keys: u64) -> Experiment {
     let write = Cost { cpu_ns: 0, sleep_ns: MS / 10 };
     let truth = Truth { write, write_bytes: PAGE, replay_us: 200, ..Truth::default() };

@@ -7,20 +7,21 @@
 use super::checked_metric::real;
 use crate::engine::synthetic::calibration::Call;
 
-/// Operation of a closed loop. Times are in microseconds.
+/// Operation of a closed loop, with the times in and between engine calls, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Turn {
-    /// Time in the engine.
+    /// Time of the operation in the engine, in microseconds.
     pub inside: f64,
-    /// Time between the end of the thread's previous operation in the engine and the start of this one.
+    /// Time in microseconds between the end of the thread's previous operation in the engine and the start of this one.
     pub before: f64,
-    /// Time between the end of this operation in the engine and the start of the thread's next one.
+    /// Time in microseconds between the end of this operation in the engine and the start of the thread's next one.
     pub after: f64,
     /// `true` if the thread's previous operation precedes this one in the list, so that both share `before`.
     pub follows: bool,
 }
 
-/// Returns the turns of the calls of one thread that began after `begin` and ended before `end`, both in nanoseconds.
+/// Returns an operation for each engine call of one thread. `begin` and `end`, in nanoseconds, are the limits of the
+/// time before the first and after the last call.
 pub(super) fn turns(calls: &[Call], begin: u64, end: u64) -> Vec<Turn> {
     let us = |from: u64, to: u64| real(to.saturating_sub(from)) / 1e3;
     let before = [begin].into_iter().chain(calls.iter().map(|call| call.end));
@@ -35,15 +36,15 @@ pub(super) fn turns(calls: &[Call], begin: u64, end: u64) -> Vec<Turn> {
     around.map(turn).collect()
 }
 
-/// Returns the largest possible mean of the latencies, in microseconds.
+/// Returns the largest possible mean of the latencies of all operations, in microseconds.
 pub(super) fn largest_mean(turns: &[Turn]) -> f64 {
     let own = |turn: &Turn| turn.inside + turn.after + if turn.follows { 0.0 } else { turn.before };
     turns.iter().map(own).sum::<f64>() / real(turns.len().max(1) as u64)
 }
 
-/// Returns the largest possible value of a quantile of the latencies, in microseconds.
+/// Returns the largest possible value of a quantile (0 to 1) of the latencies of all operations, in microseconds.
 pub(super) fn largest_at(turns: &[Turn], quantile: f64) -> f64 {
-    /// Halvings until the difference is far below the precision of a histogram.
+    /// Number of halvings of the range of latencies, after which it is far below the precision of a histogram.
     const HALVINGS: u32 = 40;
     let rank = (quantile * real(turns.len() as u64)).ceil().max(1.0) as usize;
     let as_long = (turns.len() + 1).saturating_sub(rank);
@@ -59,8 +60,9 @@ pub(super) fn largest_at(turns: &[Turn], quantile: f64) -> f64 {
     most
 }
 
-/// Returns the largest number of operations that can have had at least this latency, all in one run. An operation takes
-/// the time before it first, because the time after it is all that it can take from a later one.
+/// Returns the largest number of operations that can have had at least the given latency in microseconds, all in one
+/// run. An operation takes the time before it first, because the time after it is all that it can take from a later
+/// one.
 fn most_that_reach(turns: &[Turn], latency: f64) -> usize {
     let (mut count, mut left) = (0, 0.0);
     for turn in turns {
@@ -80,7 +82,7 @@ mod tests {
     use super::*;
     use crate::engine::synthetic::calibration::CallKind;
 
-    /// Ten operations of 1 ms, with 1 ms between them.
+    /// Returns ten operations of one thread, of 1 ms each, with 1 ms before, between and after them.
     fn loop_of_ten() -> Vec<Turn> {
         let call = |number: u64| Call {
             begin: (2 * number + 1) * 1_000_000,
@@ -92,7 +94,8 @@ mod tests {
         turns(&(0..10).map(call).collect::<Vec<_>>(), 0, 21_000_000)
     }
 
-    /// Both neighbours of an operation once had all of the time between them: 3 ms, where 2 ms are possible.
+    /// The time between two operations lengthens only one of them. Once it was given to both: then all operations could
+    /// have had 3 ms, where only 2.1 ms are possible.
     #[test]
     fn time_between_two_operations_lengthens_one_of_them() {
         let turns = loop_of_ten();
@@ -104,7 +107,8 @@ mod tests {
         assert_eq!(largest_mean(&turns), 2100.0);
     }
 
-    /// Operations of other kinds between them leave each its own time.
+    /// Operations that are not neighbours, because operations of other kinds lie between them, share no time: each may
+    /// have all of the time before and after it.
     #[test]
     fn operations_that_do_not_follow_each_other_share_nothing() {
         let turns: Vec<_> = loop_of_ten().into_iter().map(|turn| Turn { follows: false, ..turn }).collect();

@@ -59,7 +59,7 @@ reopening; reads and writes (swapped); the latency of groups (halved); operation
 the wire (not timed).
 ";
 
-/// Returns docs/calibration.md: the introduction and the tables.
+/// Returns the text of docs/calibration.md: the introduction and the tables of all metrics.
 pub fn markdown(figures: &[Figure], calibration: &Calibration) -> String {
     let commit = calibration.commit.as_deref().unwrap_or("unknown");
     let verdict = match (calibration.passed, calibration.undecided.is_empty()) {
@@ -138,7 +138,7 @@ pub fn text(figures: &[Figure]) -> String {
     text
 }
 
-/// Returns a metric with its expected value and allowed range, for a message.
+/// Returns the name of a metric with its measured value, expected value and allowed range, for a message.
 pub(super) fn line(figure: &Figure) -> String {
     let [.., truth, measured, _, allowed, _] = parts(figure);
     format!("{}: {measured}, truth {truth}, allowed {allowed}", figure.name())

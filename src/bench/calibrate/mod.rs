@@ -55,15 +55,16 @@ pub enum Error {
     Wrong { wrong: Vec<String>, all: usize },
 }
 
-/// Maximum number of attempts at an experiment with wrong metrics.
+/// Maximum number of measurements of an experiment, which is repeated while a metric is not verified.
 const ATTEMPTS: usize = 3;
 
 /// Options of a calibration.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Directory for the stores.
+    /// Directory in which the stores are created.
     pub directory: PathBuf,
-    /// Command line of a server; see [`crate::bench::plan::options::Options`].
+    /// Function that returns the arguments with which this program serves a target's store; see
+    /// [`crate::bench::plan::options::Options`].
     pub server_arguments: fn(&Target, &Path, u64) -> Vec<String>,
 }
 
@@ -128,7 +129,7 @@ fn repeated(
     }
 }
 
-/// Measures and checks an experiment once.
+/// Measures an experiment once, and returns its checked metrics. Fails if a cell has none.
 fn judged(options: &Options, experiment: &Experiment) -> Result<Vec<Figure>, Error> {
     let judged = expected_ranges::judge(experiment, &measure(options, experiment)?);
     let is_judged = |name: &str| judged.iter().any(|figure: &Figure| figure.workload == name);
@@ -177,7 +178,7 @@ pub fn verdict(figures: &[Figure]) -> Result<(), Error> {
     }
 }
 
-/// Measures an experiment in the same way as any other job.
+/// Measures the cells of an experiment once, like any other job, and reads the records that the engine wrote meanwhile.
 fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error> {
     let directory = job_messages::directory(&options.directory);
     let store = directory.join("store");
@@ -227,7 +228,7 @@ fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error
     Ok(Evidence { measurements, records, end })
 }
 
-/// Another program's writes to the same disk: this process writes until it is dropped.
+/// Writes to the disk of the stores, as by another program: a thread of this process writes until the value is dropped.
 struct ForeignWriter {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -277,8 +278,8 @@ mod tests {
     use super::*;
     use crate::bench::result::Access;
 
-    /// Returns the number of attempts when they measure `measured`, and `true` if the metrics of the last one are
-    /// correct.
+    /// Returns the number of attempts at an experiment whose metric `column`, expected to be 10 to 11, has the values
+    /// `measured` in turn, and `true` if the returned metric is correct.
     fn attempts(column: &str, measured: [f64; 3]) -> (usize, bool) {
         let experiment = experiments::all().remove(0);
         let (column, unit, _) = columns().find(|(name, ..)| *name == column).unwrap();

@@ -3,15 +3,15 @@
 /// Status of a cell in a comparison of two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CellStatus {
-    /// Both runs have valid measurements.
+    /// Both runs have a value of a compared metric of the cell.
     Figures,
-    /// The cell failed in the second run only.
+    /// The cell failed in the second run, but not in the first.
     FailsNow,
-    /// The cell failed in the first run only.
+    /// The cell failed in the first run, but not in the second.
     Mended,
-    /// The cell failed in both runs, or there is no metric that both runs have.
+    /// The cell failed in both runs, or no compared metric has a value in both.
     NoFigures,
-    /// One of the runs reports that the store does not support the workload.
+    /// In one of the runs, the store does not support the cell's workload.
     Unsupported,
     /// The runs have different workloads or settings under the same cell id.
     OtherWork,

@@ -13,39 +13,41 @@ const DEPENDENCE: f64 = 2.0;
 /// Each value is a standard deviation of the logarithm of the metric.
 #[derive(Clone, Copy, Debug)]
 pub struct BetweenRuns {
-    /// Variation of a store relative to the other stores.
+    /// Standard deviation, between runs of one build, of the logarithm of a store's metric relative to the other
+    /// stores.
     pub store: f64,
-    /// Variation of the whole machine.
+    /// Standard deviation, between runs of one build, of the logarithm of a metric of all stores together.
     pub machine: f64,
-    /// Variation of a cell relative to the other cells.
+    /// Standard deviation, between runs of one build, of the logarithm of a cell's metric relative to the other cells.
     pub cell: f64,
 }
 
-/// Logarithms of a metric of one store or cell in both runs, by repetition.
+/// Natural logarithms of a metric of one store or cell in both runs, by repetition.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Logarithms in the first and in the second run.
+    /// Natural logarithms of the metric in the first and in the second run, by repetition.
     pub logs: [Logs; 2],
 }
 
 /// Change of a metric from the first run to the second, with its standard error.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
-    /// Logarithm of the ratio of the second run to the first.
+    /// Natural logarithm of the ratio of the metric in the second run to that in the first.
     pub shift: f64,
-    /// Variance of `shift` that is caused by noise within the runs.
+    /// Variance of `shift` that noise between the repetitions of a run causes.
     within: f64,
-    /// Degrees of freedom of `within`.
+    /// Degrees of freedom of the variance `within`.
     freedom: f64,
-    /// Variance of `shift` that is caused by differences between runs.
+    /// Variance of `shift` that differences between runs of one build cause.
     between: f64,
-    /// Factor by which the standard error is multiplied; 1 if it needs no correction.
+    /// Factor by which the standard error of the change is multiplied; 1 if it needs no correction.
     widened: f64,
 }
 
 impl Part {
-    /// Returns the weighted mean of several cells, over the repetitions that all of them have. The weight of a
-    /// cell is the inverse of its variance plus `least` squared, so that cells with little noise count more.
+    /// Returns the weighted mean of the logarithms of several cells by repetition, for the repetitions that all of them
+    /// have. The weight of a cell is 1 divided by the sum of its variance and `least` squared, so that cells with
+    /// little noise count more.
     pub fn of(series: &[&Series], least: f64) -> Self {
         let weights: Vec<f64> = series.iter().map(|one| 1.0 / (noise(one) + least * least)).collect();
         let all: f64 = weights.iter().sum();
@@ -63,7 +65,8 @@ impl Part {
         Self { logs }
     }
 
-    /// Returns, for each repetition, the median of the residuals of `parts`.
+    /// Returns, for each repetition in each run, the median over `parts` of the logarithm less the part's mean in that
+    /// run.
     pub fn middle(parts: &[&Self]) -> Self {
         let logs = [0, 1].map(|run| {
             let residuals: Vec<_> = parts.iter().map(|part| part.residuals(run)).collect();
@@ -77,27 +80,27 @@ impl Part {
         Self { logs }
     }
 
-    /// Returns the mean of the second run minus the mean of the first.
+    /// Returns the mean logarithm of the second run minus that of the first, which is the logarithm of their ratio.
     pub fn shift(&self) -> f64 {
         let [first, second] = self.logs.each_ref().map(level);
         second - first
     }
 
-    /// Returns the logarithms of run `run` (0 or 1) minus their mean.
+    /// Returns the logarithms of run `run` (0: the first, 1: the second) minus their mean, by repetition.
     pub fn residuals(&self, run: usize) -> Logs {
         let Some(logs) = self.logs.get(run) else { return Logs::new() };
         let level = level(logs);
         logs.iter().map(|(repetition, value)| (*repetition, value - level)).collect()
     }
 
-    /// Returns the number of repetitions of the run that has fewer.
+    /// Returns the number of repetitions in the run that has fewer of them.
     pub fn repetitions(&self) -> usize {
         self.logs.iter().map(Logs::len).min().unwrap_or(0)
     }
 
-    /// Returns the change of this part. Its noise excludes what it shares with `others`: from each residual, the
-    /// median residual of `others` in that repetition is subtracted. `between` is the standard deviation between
-    /// runs.
+    /// Returns the change of this store or cell from the first run to the second. Its noise excludes what it shares
+    /// with `others`: from each residual, the median residual of `others` in that repetition is subtracted. `between`
+    /// is the standard deviation between runs.
     pub fn beside(&self, others: &[&Self], between: f64) -> Change {
         let common = |run: usize, repetition: &u32| {
             let values = others.iter().filter_map(|part| part.residuals(run).get(repetition).copied());
@@ -112,7 +115,8 @@ impl Part {
 }
 
 impl Change {
-    /// Computes the error from the residuals of both runs and from the standard deviation `between` runs.
+    /// Creates a change by `shift`. Its standard error follows from the residuals of both runs and from the standard
+    /// deviation `between` runs.
     fn new(shift: f64, residuals: &[Vec<f64>; 2], between: f64) -> Self {
         let counts = residuals.each_ref().map(|values| count(values.len()).max(1.0));
         let freedom = (counts.iter().sum::<f64>() - 2.0).max(1.0);
@@ -121,8 +125,8 @@ impl Change {
         Self { shift, within, freedom, between: 2.0 * between * between, widened: 1.0 }
     }
 
-    /// Returns the mean of the changes of one store at several levels, or `None` if there are none. The variance
-    /// between runs is not reduced, because it affects all levels alike.
+    /// Returns the mean of the changes of one store at several levels (access, commit path, fsync policy), or `None` if
+    /// there are none. The variance between runs is not reduced, because it affects all levels alike.
     pub fn joined(changes: &[Self]) -> Option<Self> {
         let all = count(changes.len());
         let within: f64 = changes.iter().map(|one| one.within).sum();
@@ -136,17 +140,17 @@ impl Change {
         })
     }
 
-    /// Returns this change relative to a shift that all stores share.
+    /// Returns the change without the shift `common` (a logarithm of a ratio) that all stores share.
     pub fn less(self, common: f64) -> Self {
         Self { shift: self.shift - common, ..self }
     }
 
-    /// Multiplies the standard error by `factor`.
+    /// Multiplies the standard error of the change by `factor`.
     pub fn widen(&mut self, factor: f64) {
         self.widened *= factor;
     }
 
-    /// Returns the standard error of the shift.
+    /// Returns the standard error of the change, which is a logarithm of a ratio.
     pub fn error(&self) -> f64 {
         self.widened * (self.within + self.between).sqrt()
     }
@@ -158,7 +162,7 @@ impl Change {
         if self.within > 0.0 { self.freedom * (all / self.within).powi(2) } else { f64::INFINITY }
     }
 
-    /// Returns the probability that chance alone causes a change of at least this size (two-sided p-value).
+    /// Returns the probability that chance alone causes a change at least as large as this one (two-sided p-value).
     pub fn probability(&self) -> f64 {
         let error = self.error();
         if error > 0.0 { student::two_sided(self.shift / error, self.freedom()) } else { 1.0 }
@@ -169,21 +173,21 @@ impl Change {
         margin.equality(self.shift, self.error(), self.freedom())
     }
 
-    /// Returns the absolute shift that chance alone exceeds with the given `probability`.
+    /// Returns the absolute shift (a logarithm of a ratio) that chance alone exceeds with the given `probability`.
     pub fn reach(&self, probability: f64) -> f64 {
         student::critical(probability, self.freedom()) * self.error()
     }
 
-    /// Returns the 95% confidence interval of the ratio of the second run to the first.
+    /// Returns the 95% confidence interval of the ratio of the metric in the second run to that in the first.
     pub fn interval(&self) -> (f64, f64) {
         let reach = self.reach(0.05);
         ((self.shift - reach).exp(), (self.shift + reach).exp())
     }
 }
 
-/// Returns the median of the shifts, as the shift that most stores share; 0 if there are none. Of an even number
-/// it is the middle value nearer to 0, so that if one of two stores became slower, the other is not reported as
-/// faster.
+/// Returns the median of the stores' shifts (logarithms of ratios), as the shift that most stores share; 0 if there are
+/// none. Of an even number it is the middle value nearer to 0, so that if one of two stores became slower, the other is
+/// not reported as faster.
 pub fn common_shift(mut shifts: Vec<f64>) -> f64 {
     shifts.sort_by(f64::total_cmp);
     let upper = shifts.get(shifts.len() / 2).copied().unwrap_or(0.0);
@@ -194,7 +198,7 @@ pub fn common_shift(mut shifts: Vec<f64>) -> f64 {
     if lower.abs() < upper.abs() { lower } else { upper }
 }
 
-/// Returns the variance of a cell between repetitions, over both runs.
+/// Returns the variance of the logarithm of a cell's metric between the repetitions of a run, from both runs.
 fn noise(series: &Series) -> f64 {
     let part = Part { logs: series.logs.clone() };
     let residuals: Vec<f64> = [0, 1].into_iter().flat_map(|run| part.residuals(run).into_values()).collect();

@@ -30,47 +30,48 @@ use std::path::Path;
 pub struct Comparison {
     /// Changes of stores and cells, with their significance.
     judgement: Judgement,
-    /// Ids and status of the cells of both runs, in the order of the first run.
+    /// Ids of the cells that both runs have, each with its status, in the order of the first run.
     cells: Vec<(String, CellStatus)>,
     /// Ids of cells that only the first run has.
     only_first: Vec<String>,
     /// Ids of cells that only the second run has.
     only_second: Vec<String>,
-    /// Reasons to doubt the comparison.
+    /// Sentences on what makes the comparison doubtful, such as different machines.
     warnings: Vec<String>,
-    /// Reasons why the comparison cannot decide whether the limit was exceeded; empty without a limit.
+    /// Reasons why the comparison cannot decide whether a loss exceeds the limit; empty if it can, or without a limit.
     gaps: Vec<String>,
-    /// Allowed loss, as a fraction of the first run's value.
+    /// Allowed loss, as a fraction of the first run's value (`--fail-above`); `None` for no limit.
     limit: Option<f64>,
-    /// Change below which metrics count as equal: the limit, or without one the default margin.
+    /// Change below which metrics count as equal: the limit, or 3% without one.
     margin: Margin,
 }
 
-/// Meaning of a change.
+/// Verdict on the change of a metric from the first run to the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// There are too few repetitions.
+    /// There are too few repetitions to judge the change.
     TooFew,
-    /// Neither a change nor equality is shown.
+    /// Neither a change of the metric nor equality is shown.
     CannotTell,
     /// The change is smaller than the margin, and may be chance.
     Equal,
     /// The metric became better.
     Better,
-    /// The metric became worse, within the limit.
+    /// The metric became worse, but not by more than the limit, or there is no limit.
     Worse,
     /// The metric became worse than the limit allows.
     TooMuch,
 }
 
 impl Verdict {
-    /// Returns `true` for the rows that are listed without `--all`: changes, and metrics with too few repetitions.
+    /// Returns `true` for verdicts whose rows are listed without `--all`: changes, and metrics with too few
+    /// repetitions.
     fn is_shown(self) -> bool {
         !matches!(self, Self::Equal | Self::CannotTell)
     }
 }
 
-/// Compares the runs of two files. `limit` is the allowed loss as a fraction (0.1 for 10%).
+/// Compares the runs in two result files. `limit` is the allowed loss as a fraction (0.1 for 10%); `None` for no limit.
 ///
 /// # Errors
 ///
@@ -84,7 +85,7 @@ pub fn compare(first: &Path, second: &Path, limit: Option<f64>) -> Result<Compar
 }
 
 impl Comparison {
-    /// Compares two runs. `limit` is the allowed loss as a fraction.
+    /// Compares two runs. `limit` is the allowed loss as a fraction (0.1 for 10%); `None` for no limit.
     pub fn new(first: &Run, second: &Run, limit: Option<f64>) -> Self {
         let lacks = |run: &Run, id: &str| !run.cells.iter().any(|cell| cell.id == id);
         let missing = |from: &Run, of: &Run| {
@@ -119,7 +120,8 @@ impl Comparison {
         comparison
     }
 
-    /// Returns the reasons why the comparison cannot decide whether the limit was exceeded; empty without a limit.
+    /// Returns the reasons why the comparison cannot decide whether a loss exceeds the limit; empty if it can, or
+    /// without a limit.
     fn gaps(&self, first: &Run) -> Vec<String> {
         let Some(limit) = self.limit else { return Vec::new() };
         let compared = unchecked_reasons::Compared {
@@ -139,8 +141,7 @@ impl Comparison {
         self.limit.is_some() && (breaks() || self.verdicts().any(|verdict| verdict == Verdict::TooMuch))
     }
 
-    /// Returns `true` if the comparison cannot decide whether the limit was exceeded. Always `false` without a
-    /// limit.
+    /// Returns `true` if the comparison cannot decide whether a loss exceeds the limit. Always `false` without a limit.
     pub fn is_inconclusive(&self) -> bool {
         self.limit.is_some() && !self.gaps.is_empty()
     }
@@ -150,13 +151,13 @@ impl Comparison {
         self.cells.is_empty()
     }
 
-    /// Returns the verdicts on all stores and cells.
+    /// Returns the verdicts on the changes of all stores and cells.
     fn verdicts(&self) -> impl Iterator<Item = Verdict> {
         let stores = self.judgement.stores.iter().map(|finding| self.of_store(finding));
         stores.chain(self.judgement.cells.iter().map(|finding| self.of_cell(finding)))
     }
 
-    /// Returns the number of rows that show no change.
+    /// Returns the number of rows (metrics of stores and cells) that show no change and are listed only with `--all`.
     fn unchanged(&self) -> usize {
         self.verdicts().filter(|verdict| !verdict.is_shown()).count()
     }

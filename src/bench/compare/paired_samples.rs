@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 /// Metric that is compared. Values of one metric have one unit in all cells, so their ratios can be averaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ComparedMetric {
-    /// Operations per second, or the inverse of the duration of a step.
+    /// Operations per second, or the inverse of the seconds that a single action takes, such as a count of all keys.
     Speed,
     /// 99th percentile of latency, in microseconds.
     P99,
-    /// Bytes on disk.
+    /// Bytes of the store's files on disk.
     Size,
 }
 
@@ -23,7 +23,7 @@ pub enum ComparedMetric {
 pub const ASPECTS: [ComparedMetric; 3] = [ComparedMetric::Speed, ComparedMetric::P99, ComparedMetric::Size];
 
 impl ComparedMetric {
-    /// Returns the name that is shown to people.
+    /// Returns the name of the metric that is shown to people: "speed".
     pub fn title(self) -> &'static str {
         match self {
             Self::Speed => "speed",
@@ -69,27 +69,27 @@ pub type Logs = BTreeMap<u32, f64>;
 /// One metric of one cell in both runs.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// Id of the cell.
+    /// Id of the cell that was measured in both runs.
     pub id: String,
     /// Name of the store, with its compression if that is not `none`.
     pub store: String,
-    /// Access, commit mode and durability of the cell.
+    /// Access, commit path and fsync policy of the cell.
     pub level: Level,
     /// `true` if the cell measures the harness, not a store.
     pub reference: bool,
-    /// Metric of the series.
+    /// Metric whose values the series has.
     pub aspect: ComparedMetric,
-    /// Medians of the first and of the second run.
+    /// Medians of the metric in the first and in the second run.
     pub medians: [f64; 2],
-    /// Logarithms of the first and of the second run: of each repetition, or of the best repetition of each
-    /// [group](rounds).
+    /// Natural logarithms of the metric in the first and in the second run: of each repetition, or of the best
+    /// repetition of each [group](rounds).
     pub logs: [Logs; 2],
-    /// Number of repetitions of which only the best counts; 1 if each repetition counts.
+    /// Number of repetitions in a group, of which only the best counts; 1 if each repetition counts.
     pub best_of: usize,
 }
 
 impl Series {
-    /// Returns the series of a metric of `cell`, or `None` if one of the runs has no value of it.
+    /// Returns the values of a metric of `cell` in both runs, or `None` if one of the runs has no value of it.
     pub fn new(runs: [&Run; 2], cell: &Cell, aspect: ComparedMetric) -> Option<Self> {
         let target = &cell.target;
         let store = match target.compression.as_str() {
@@ -112,7 +112,7 @@ impl Series {
         series.logs.iter().all(|logs| !logs.is_empty()).then_some(series)
     }
 
-    /// Returns the number of values of the run that has fewer: repetitions, or groups of repetitions.
+    /// Returns the number of values (repetitions, or groups of repetitions) in the run that has fewer of them.
     pub fn repetitions(&self) -> usize {
         self.logs.iter().map(Logs::len).min().unwrap_or(0)
     }
@@ -121,9 +121,10 @@ impl Series {
 /// Number of groups into which ten or more repetitions are divided.
 const ROUNDS: usize = 5;
 
-/// Returns the best of every `each` repetitions. Other processes only take time away, for seconds or minutes, so
-/// the best of several repetitions is much the same in each run, while their means are not (Python's `timeit` uses
-/// the minimum of its repetitions for this reason). The repetitions of a group are spread over the whole run.
+/// Divides the repetitions into groups of `each`, and returns the best value of each group. Other processes only take
+/// time away, for seconds or minutes, so the best of several repetitions is much the same in each run, while their
+/// means are not (Python's `timeit` uses the minimum of its repetitions for this reason). The repetitions of a group
+/// are spread over the whole run.
 fn rounds(logs: Logs, each: usize, better: Better) -> Logs {
     let count = logs.len() / each;
     let mut best = Logs::new();

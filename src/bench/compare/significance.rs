@@ -28,31 +28,35 @@ use crate::bench::result::{
     statistics::{holm, margin::Margin},
 };
 
-/// Probability of at least one false change among the stores, each over all its levels or at its only level.
+/// Allowed probability of at least one false change among the stores, each judged over all its levels (access, commit
+/// path, fsync policy) or at its only level.
 const STORES: f64 = 0.03;
-/// Probability of at least one false change among the stores at one of several levels.
+/// Allowed probability of at least one false change among the stores that are judged at one of several levels (access,
+/// commit path, fsync policy).
 const LEVELS: f64 = 0.01;
-/// Probability of at least one false change among the cells.
+/// Allowed probability of at least one false change among the changes of single cells.
 const CELLS: f64 = 0.01;
-/// Minimum number of stores from which the errors are widened by the median change.
+/// Minimum number of changes of stores from which all standard errors are widened if the median change is larger than
+/// chance explains.
 const MANY: usize = 5;
 /// Median absolute deviation of a normal distribution, in standard deviations.
 const MIDDLE: f64 = 0.6745;
 
-/// Change of a metric of one store or of all stores, at one level or over all levels.
+/// Change of a metric of one store or of all stores together, at one level (access, commit path, fsync policy) or over
+/// all levels.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// Name of the store; `None` for all stores together.
     pub store: Option<String>,
-    /// Level; `None` for all levels together.
+    /// Access, commit path and fsync policy of the store; `None` for all of them together.
     pub level: Option<Level>,
     /// Metric that changed.
     pub aspect: ComparedMetric,
     /// Size of the change, with its standard error.
     pub change: Change,
-    /// `true` if the change is significant.
+    /// `true` if the change is significant (more than chance explains).
     pub real: bool,
-    /// `true` if the change is shown to be smaller than the margin.
+    /// `true` if the change is shown to be smaller than the margin, below which changes count as equal.
     pub equal: bool,
 }
 
@@ -63,31 +67,32 @@ pub struct CellFinding {
     pub id: String,
     /// Metric that changed.
     pub aspect: ComparedMetric,
-    /// Medians of the first and of the second run.
+    /// Medians of the metric in the first and in the second run.
     pub medians: [f64; 2],
-    /// Change relative to the shift that all stores share; `None` with fewer than [`ENOUGH`] repetitions.
+    /// Change of the cell relative to the shift that all stores share; `None` with fewer than [`ENOUGH`] repetitions.
     pub change: Option<Change>,
-    /// `true` if the change is significant.
+    /// `true` if the change is significant (more than chance explains).
     pub real: bool,
-    /// `true` if the change is shown to be smaller than the margin.
+    /// `true` if the change is shown to be smaller than the margin, below which changes count as equal.
     pub equal: bool,
 }
 
 /// All changes between two runs, each marked as significant or not.
 #[derive(Debug)]
 pub struct Judgement {
-    /// Changes of each store and of all stores together, for each level and metric, and over all levels.
+    /// Changes of each store and of all stores together: for each level (access, commit path, fsync policy) and metric,
+    /// and over all levels.
     pub stores: Vec<Finding>,
-    /// Changes of cells.
+    /// Changes of the compared metrics of each cell that measures a store.
     pub cells: Vec<CellFinding>,
-    /// Median over the stores of the minimum detectable loss of speed, as a fraction; `None` if no speed was
-    /// compared.
+    /// Median, over the stores, of the smallest loss of speed that the comparison can find, as a fraction; `None` if no
+    /// speed was compared.
     pub visible: Option<f64>,
-    /// Maximum number of repetitions of which only the best counts; 1 if each repetition counts.
+    /// Number of repetitions of which only the best counts, the largest of all cells; 1 if each repetition counts.
     pub best_of: usize,
 }
 
-/// Stores with the same level and metric.
+/// Stores that are compared with each other: with equal level (access, commit path, fsync policy), for one metric.
 struct Group<'s> {
     level: Level,
     aspect: ComparedMetric,
@@ -97,7 +102,8 @@ struct Group<'s> {
 }
 
 impl Judgement {
-    /// Tests all series of two runs. Changes below `margin` count as equal.
+    /// Tests the changes of all `series`, each of which is one metric of one cell in two runs. Changes below `margin`
+    /// count as equal.
     pub fn of(series: &[Series], margin: Margin) -> Self {
         let groups = groups(series);
         let mut stores: Vec<Finding> = groups.iter().flat_map(Group::findings).collect();
@@ -155,7 +161,8 @@ fn groups(series: &[Series]) -> Vec<Group<'_>> {
     groups
 }
 
-/// Returns one part for each store of these cells. A store with too few common repetitions is left out.
+/// Returns, for each store of the cells in `series`, its name and the mean of its cells' logarithms by repetition. A
+/// store with fewer than [`ENOUGH`] common repetitions is left out.
 fn parts(aspect: ComparedMetric, series: &[&Series]) -> Vec<(String, Part)> {
     let mut stores: Vec<&str> = Vec::new();
     for one in series {
@@ -170,8 +177,8 @@ fn parts(aspect: ComparedMetric, series: &[&Series]) -> Vec<(String, Part)> {
     stores.into_iter().map(part).filter(|(_, part)| part.repetitions() >= ENOUGH).collect()
 }
 
-/// Returns the variation between runs on an idle machine. It is larger for p99, since the tail of a distribution
-/// varies more than its middle.
+/// Returns how much a metric varies between runs of one build on an idle machine. This is more for p99, since the tail
+/// of a distribution varies more than its middle.
 fn between(aspect: ComparedMetric) -> BetweenRuns {
     match aspect {
         ComparedMetric::Speed => BetweenRuns { store: 0.015, machine: 0.04, cell: 0.03 },
@@ -189,7 +196,8 @@ impl Group<'_> {
         self.stores.iter().map(|(_, part)| part).chain(&self.harness).collect()
     }
 
-    /// Returns the shift that the stores share; 0 if there are fewer than two references.
+    /// Returns the shift (logarithm of a ratio) that the stores of the group share; 0 if there are fewer than two to
+    /// compare, the harness counted.
     fn common(&self) -> f64 {
         let witnesses = self.witnesses();
         if witnesses.len() < 2 {
@@ -227,7 +235,8 @@ impl Group<'_> {
     }
 }
 
-/// Returns the change of a cell relative to the shift that all stores of its level share.
+/// Returns the change of a cell's metric relative to the shift that all stores of its level share, not yet marked as
+/// significant.
 fn cell(series: &Series, group: Option<&Group<'_>>) -> CellFinding {
     let change = group.filter(|_| series.repetitions() >= ENOUGH).map(|group| {
         let others: Vec<_> = group.witnesses().into_iter().collect();
@@ -248,8 +257,8 @@ fn cell(series: &Series, group: Option<&Group<'_>>) -> CellFinding {
     }
 }
 
-/// Widens all errors until the median change of the stores, in standard errors, is not larger than chance
-/// explains.
+/// Widens, for each metric, the standard errors of all stores' changes until the median change in standard errors is
+/// not larger than chance explains. Metrics with fewer than [`MANY`] changes are left as they are.
 fn widen(findings: &mut [Finding]) {
     for aspect in ASPECTS {
         let mut own: Vec<_> = findings
@@ -263,7 +272,8 @@ fn widen(findings: &mut [Finding]) {
     }
 }
 
-/// Returns the change over all levels of each store that has several, and of all stores together.
+/// Returns the mean change over all levels (access, commit path, fsync policy) of each store that has several, and of
+/// all stores together.
 fn across(findings: &[Finding]) -> Vec<Finding> {
     let mut joined: Vec<Finding> = Vec::new();
     for one in findings {
@@ -280,8 +290,8 @@ fn across(findings: &[Finding]) -> Vec<Finding> {
     joined
 }
 
-/// Sets the marks of each change that is significant, and of each that is shown to be smaller than `margin`. `level` is
-/// the probability that any mark of one kind is wrong (Holm).
+/// Sets the marks of each change: the first if the change is significant, the second if it is shown to be smaller than
+/// `margin`. `level` is the probability that any mark of one kind is wrong (Holm).
 fn decide<'f>(
     findings: impl Iterator<Item = (Option<Change>, &'f mut bool, &'f mut bool)>,
     level: f64,

@@ -8,12 +8,12 @@ use crate::bench::result::{metric::Unit, number_format, spread::ENOUGH, text_tab
 
 const STORES: [&str; 5] = ["store", "access and policy", "what", "ratio (95%)", ""];
 const CELLS: [&str; 5] = ["cell", "what", "median", "ratio", ""];
-/// Minimum detectable change above which the summary advises to reduce the noise.
+/// Minimum detectable loss, as a fraction, above which the summary advises to reduce the noise.
 const BLIND: f64 = 0.3;
 
 impl Comparison {
-    /// Returns the comparison as text: the summary, warnings, and the rows of stores and cells that differ, or
-    /// `all` rows.
+    /// Returns the comparison as text: the summary, warnings, and the rows of stores and cells that differ, or all rows
+    /// if `all`.
     pub fn text(&self, all: bool) -> String {
         let mut text = format!("{}\n", self.summary());
         for warning in &self.warnings {
@@ -145,7 +145,7 @@ impl Comparison {
     }
 }
 
-/// Returns the remark for a cell that is not compared, or `None` if it is compared.
+/// Returns the remark for a cell that is not compared ("FAILS NOW"), or `None` if it is compared.
 fn state_words(state: CellStatus) -> Option<&'static str> {
     match state {
         CellStatus::Figures => None,
@@ -162,7 +162,7 @@ fn ratio(change: &Change) -> String {
     format!("{:.3} ({low:.3} to {high:.3})", change.shift.exp())
 }
 
-/// Returns the words for a metric that became worse and for one that became better.
+/// Returns the words for a metric that became worse and for one that became better: "slower" and "faster".
 fn directions(aspect: ComparedMetric) -> (&'static str, &'static str) {
     match aspect.unit() {
         Unit::Microseconds | Unit::Seconds => ("longer", "shorter"),

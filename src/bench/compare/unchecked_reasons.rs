@@ -3,23 +3,23 @@
 use super::cell_status::CellStatus;
 use crate::bench::result::{Run, spread::ENOUGH};
 
-/// Coverage of a comparison of two runs.
+/// Cells and metrics that a comparison of two runs covered, and those that it could not.
 pub(super) struct Compared<'a> {
-    /// First run: the baseline.
+    /// First of the compared runs: the baseline.
     pub first: &'a Run,
-    /// Cells of both runs, with their status.
+    /// Ids of the cells that both runs have, each with its status in the comparison.
     pub cells: &'a [(String, CellStatus)],
     /// Ids of cells that only the first run has.
     pub only_first: &'a [String],
-    /// Number of metrics with too few repetitions for a verdict.
+    /// Number of metrics of stores and cells that have too few repetitions for a verdict.
     pub too_few: usize,
-    /// Minimum detectable change: the smallest detectable loss, as a fraction of the first run's value; `None` if
-    /// unknown.
+    /// Smallest loss that the comparison can find (minimum detectable change), as a fraction of the first run's value;
+    /// `None` if unknown.
     pub visible: Option<f64>,
 }
 
-/// Returns the reasons why the comparison cannot decide whether `limit` was exceeded, as clauses of a sentence;
-/// empty if it can.
+/// Returns the reasons why the comparison cannot decide whether a loss exceeds `limit`, as clauses of a sentence; empty
+/// if it can.
 pub(super) fn of(compared: &Compared<'_>, limit: f64) -> Vec<String> {
     let mut gaps = Vec::new();
     if !compared.cells.iter().any(|(_, state)| *state == CellStatus::Figures) {

@@ -1,12 +1,13 @@
-//! Versions that have been written of each value: the versions that a read may return.
+//! Versions of each key's value, and which of them a read may return: updates that overlap may take effect in any
+//! order.
 
 use super::atomic_table::{AtomicTable, TRACKED};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Distance that is no longer known: every older version is allowed.
+/// Value of `State::behind` and `State::epoch` that is no longer exact: a read may then return any older version.
 const FAR: u8 = u8::MAX;
 
-/// Versions of one key. The insert writes version 0, each update writes the next one.
+/// State of the versions of one key. The insert writes version 0, each update writes the next one.
 ///
 /// Updates of one key that overlap in time may reach the engine in any order, so the value of any of them may
 /// be the last. A chain of updates that overlap, each with the next, is an *epoch*. When an epoch is over,
@@ -14,13 +15,14 @@ const FAR: u8 = u8::MAX;
 /// writer, each update is an epoch of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct State {
-    /// Newest version that a writer has taken.
+    /// Newest version of the key that an update has got; its write may not have ended.
     newest: u32,
-    /// Number of updates that have begun and not ended.
+    /// Number of updates of the key that have begun and not ended; not counted any more once it has reached 65,535.
     pending: u16,
-    /// Distance from `newest` to the oldest version that a read may return.
+    /// Distance from `newest` to the oldest version that a read may return; `FAR` if a read may return any version.
     behind: u8,
-    /// Number of versions in the current epoch.
+    /// Number of updates in the current epoch, a chain of updates that overlap in time; `FAR` if there are more, or one
+    /// has failed.
     epoch: u8,
 }
 
@@ -72,18 +74,18 @@ impl State {
         self.pending == 0 && self.epoch == 1
     }
 
-    /// Returns the oldest version that a read may return from now on.
+    /// Returns the oldest version of the key's value that a read may return if it begins now.
     fn oldest(self) -> u32 {
         if self.behind == FAR { 0 } else { self.newest.saturating_sub(u32::from(self.behind)) }
     }
 }
 
-/// The versions of the keys below `TRACKED`. Memory is allocated only for chunks with updated keys. A read of
-/// another key is checked against its key and its own bytes only.
+/// Versions of the values of the keys whose number is below `TRACKED`. Memory is allocated only for chunks with updated
+/// keys. Of a value of another key it is only checked that its bytes belong to the key, in any version.
 #[derive(Debug, Default)]
 pub struct ValueVersions(AtomicTable);
 
-/// Oldest version that a read may return if it begins now.
+/// Oldest version of a key's value that a read may return, as known when the read began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OldestVersion(u32);
 
@@ -93,7 +95,8 @@ impl ValueVersions {
         self.0.find(index).map_or_else(State::default, |state| State::unpack(state.load(SeqCst)))
     }
 
-    /// Begins an update of key `index` and returns its version. From `TRACKED` on, the version is `random`.
+    /// Begins an update of key `index` and returns the version that it writes: the next one, or a random one if the key
+    /// number is `TRACKED` or above.
     #[inline]
     pub fn begin(&self, index: u64, random: impl FnOnce() -> u64) -> u32 {
         match self.0.find_or_allocate(index) {
@@ -110,8 +113,8 @@ impl ValueVersions {
         state.is_some_and(State::was_alone)
     }
 
-    /// Returns `true` if the version of key `index` is `oldest`, and no update of the key has begun since a read that
-    /// began at `oldest`.
+    /// Returns `true` if `oldest`, which was found when a read of key `index` began, is still the newest version: no
+    /// update of the key was running then or has begun since. `false` for a key number from `TRACKED` on.
     #[inline]
     pub fn is_unchanged(&self, index: u64, OldestVersion(oldest): OldestVersion) -> bool {
         index < TRACKED && self.newest(index) == oldest
@@ -123,13 +126,15 @@ impl ValueVersions {
         OldestVersion(self.state(index).oldest())
     }
 
-    /// Returns the newest version that a writer has taken.
+    /// Returns the newest version of key `index` that an update has got, whether or not its write has ended; 0 without
+    /// an update.
     pub fn newest(&self, index: u64) -> u32 {
         self.state(index).newest
     }
 
-    /// Returns `true` if a read that began at `oldest` may have returned `version`, of which a value holds
-    /// the lowest `bits` bits. Must be called after the read.
+    /// Returns `true` if a read of key `index` may have returned `version`: it lies between `oldest`, as known when the
+    /// read began, and the newest version now. Only the lowest `bits` bits, which the value holds, are compared. Must
+    /// be called after the read.
     #[inline]
     pub fn allow(&self, index: u64, OldestVersion(oldest): OldestVersion, version: u32, bits: u32) -> bool {
         if index >= TRACKED {
@@ -160,7 +165,7 @@ mod tests {
         versions.begin(7, || 0)
     }
 
-    /// Returns the versions that a read may return now.
+    /// Returns the versions below 20 of key 7 that a read may return if it begins and ends now.
     fn allowed(versions: &ValueVersions) -> Vec<u32> {
         let oldest = versions.oldest(7);
         (0..20).filter(|version| versions.allow(7, oldest, *version, 32)).collect()

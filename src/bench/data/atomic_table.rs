@@ -2,13 +2,13 @@
 
 use std::sync::{OnceLock, atomic::AtomicU64};
 
-/// Number of keys, the first ones by number, that have an entry. An entry takes 8 bytes.
+/// Number of keys that have an entry in the table: those whose key number is below this. An entry takes 8 bytes.
 pub const TRACKED: u64 = (CHUNKS * CHUNK) as u64;
-/// Number of keys in one allocation.
+/// Number of entries in a chunk, which is allocated as a whole.
 const CHUNK: usize = 1 << 16;
 const CHUNKS: usize = 1 << 10;
 
-/// Numbers of the keys below [`TRACKED`], initially 0.
+/// Table with an atomic 64-bit number for each key whose key number is below [`TRACKED`]; initially 0.
 #[derive(Debug)]
 pub struct AtomicTable {
     chunks: Vec<OnceLock<Box<[AtomicU64]>>>,
@@ -21,14 +21,16 @@ impl Default for AtomicTable {
 }
 
 impl AtomicTable {
-    /// Returns the entry of key `index`, or `None` if it is not allocated: it is 0, or the key has none.
+    /// Returns the entry of key `index`, or `None` if its chunk is not allocated, so that the entry is 0, or if the key
+    /// has no entry.
     #[inline]
     pub fn find(&self, index: u64) -> Option<&AtomicU64> {
         let index = usize::try_from(index).ok()?;
         self.chunks.get(index / CHUNK)?.get()?.get(index % CHUNK)
     }
 
-    /// Returns the entry of key `index`, and allocates its chunk if necessary. `None` if the key has no entry.
+    /// Returns the entry of key `index`, and allocates its chunk if necessary. `None` if the key number is [`TRACKED`]
+    /// or above.
     #[inline]
     pub fn find_or_allocate(&self, index: u64) -> Option<&AtomicU64> {
         let index = usize::try_from(index).ok()?;
@@ -36,7 +38,7 @@ impl AtomicTable {
         chunk.get_or_init(|| (0..CHUNK).map(|_| AtomicU64::new(0)).collect()).get(index % CHUNK)
     }
 
-    /// Allocates the entries of the first `keys` keys.
+    /// Allocates the entries of the first `keys` keys, at most [`TRACKED`].
     pub fn allocate(&self, keys: u64) {
         for index in (0..keys.min(TRACKED)).step_by(CHUNK) {
             let _allocated = self.find_or_allocate(index);

@@ -17,14 +17,15 @@ const TOLERANCE: u32 = 100;
 /// began and before it was acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bounds {
-    /// The key exists before this time; 0 if no write is known that no other write overlapped.
+    /// Time in milliseconds before which a read must find the key; 0 if no write of the key is known to have overlapped
+    /// no other.
     earliest: u32,
-    /// No acknowledged value of the key exists after this time.
+    /// Time in milliseconds after which all acknowledged values of the key have expired.
     latest: u32,
 }
 
 impl Bounds {
-    /// Bounds of a key about which nothing is known.
+    /// Bounds of a key of which nothing is known: a read may find it or not.
     const NONE: Self = Self { earliest: 0, latest: u32::MAX };
 
     fn unpack(bits: u64) -> Self {
@@ -41,12 +42,12 @@ impl Bounds {
 pub struct Expirations {
     /// Time to live of inserted and updated values, in milliseconds.
     ttl_ms: u64,
-    /// Origin of the clock, in milliseconds since 1970.
+    /// Unix time in milliseconds at which the clock of [`Expirations::now`] was 0.
     origin: u64,
     bounds: AtomicTable,
 }
 
-/// Expiration time of a key, as known when a read of the key began.
+/// Time at which a read of a key began, and the bounds of the key's expiration time as known then.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadStart {
     at: u32,
@@ -72,22 +73,24 @@ fn unix_ms() -> u64 {
 }
 
 impl Expirations {
-    /// Creates the expiration times of values that live for `ttl_ms` milliseconds, and allocates the memory for `keys`
-    /// keys.
+    /// Creates a record of the expiration times of values that live for `ttl_ms` milliseconds, and allocates the memory
+    /// for the first `keys` keys.
     pub fn new(ttl_ms: u64, keys: u64) -> Self {
         let bounds = AtomicTable::default();
         bounds.allocate(keys);
         Self { ttl_ms, origin: unix_ms(), bounds }
     }
 
-    /// Returns the time in milliseconds since this value was created, by the clock that stores use for expiration times.
+    /// Returns the time in milliseconds since this record was created, by the system's clock, which stores use for
+    /// expiration times.
     #[inline]
     pub fn now(&self) -> u32 {
         unix_ms().saturating_sub(self.origin).try_into().unwrap_or(u32::MAX)
     }
 
-    /// Returns the lifetime of a value of key `index` whose write begins now. With `is_load` it is that of a loaded
-    /// key: the loaded keys expire evenly over the time to live, in random order.
+    /// Returns the time to live of a value of key `index` whose write begins now, with the time of the write. With
+    /// `is_load` it is a pseudo-random part of the configured time to live, so that loaded keys expire evenly over it,
+    /// in random order.
     pub fn lifetime(&self, index: u64, is_load: bool) -> Lifetime {
         let ttl_ms = if is_load { self.loaded_ttl(index) } else { self.ttl_ms };
         Lifetime { begin: self.now(), ttl_ms }
@@ -99,15 +102,15 @@ impl Expirations {
         ((u128::from(hash) * u128::from(self.ttl_ms)) >> u64::BITS) as u64 + 1
     }
 
-    /// Records that a write of key `index` was acknowledged. Must be called before the write ends for readers
-    /// ([`ValueVersions::end`](super::allowed_versions::ValueVersions::end)).
+    /// Records that a write of key `index` was acknowledged, so that reads may find the value until it expires. Must be
+    /// called before the write ends for readers ([`ValueVersions::end`](super::allowed_versions::ValueVersions::end)).
     pub(super) fn acknowledge(&self, index: u64, lifetime: Lifetime) {
         let latest = after(self.now(), lifetime.ttl_ms);
         self.raise(index, |bounds| Bounds { latest: bounds.latest.max(latest), ..bounds });
     }
 
-    /// Records that no other write of key `index` overlapped an acknowledged write. Must be called after the write has
-    /// ended for readers.
+    /// Records that an acknowledged write of key `index` overlapped no other write, so that reads must find the key
+    /// until the value expires. Must be called after the write has ended for readers.
     pub(super) fn acknowledge_alone(&self, index: u64, lifetime: Lifetime) {
         let earliest = after(lifetime.begin, lifetime.ttl_ms);
         self.raise(index, |bounds| Bounds { earliest: bounds.earliest.max(earliest), ..bounds });
@@ -120,9 +123,9 @@ impl Expirations {
         }
     }
 
-    /// Returns the state of key `index` for a read that begins now. Must be called after
-    /// [`ValueVersions::oldest`](super::allowed_versions::ValueVersions::oldest), so that a version that is known to have been
-    /// acknowledged is among the bounds.
+    /// Returns the time now and the bounds of the expiration time of key `index`, for a read that begins now. Must be
+    /// called after [`ValueVersions::oldest`](super::allowed_versions::ValueVersions::oldest), so that a version that
+    /// is known to have been acknowledged is among the bounds.
     pub fn begin_read(&self, index: u64) -> ReadStart {
         let load = |bounds: &AtomicU64| Bounds::unpack(bounds.load(SeqCst));
         ReadStart { bounds: self.bounds.find(index).map_or(Bounds::NONE, load), at: self.now() }
@@ -156,7 +159,7 @@ mod tests {
         expirations
     }
 
-    /// Returns a read that begins `later` milliseconds from now.
+    /// Returns the start of a read of key 7 as if it began `later` milliseconds from now.
     fn begin(expirations: &Expirations, later: u32) -> ReadStart {
         let start = expirations.begin_read(7);
         ReadStart { at: start.at + later, ..start }

@@ -1,5 +1,5 @@
-//! Ledger of the keys that exist and of the versions of their values: keys that all threads and all cells of
-//! a group have inserted and deleted. No key is inserted twice, and no deleted key is inserted again.
+//! Ledger of the keys that a store should hold and of the versions of their values, shared by all threads and all cells
+//! that use the same data. No key is inserted twice, and no deleted key is inserted again.
 
 use super::{
     allowed_versions::{OldestVersion, ValueVersions},
@@ -13,24 +13,25 @@ use std::{
     },
 };
 
-/// The numbers of the keys that exist: `deleted..inserted` without `popped`.
+/// Ledger of the keys that a store should hold: those with the numbers `deleted..inserted`, without the set `popped`.
 #[derive(Debug)]
 pub struct KeyLedger {
-    /// Number of keys that may be inserted in all.
+    /// Maximum number of keys that may ever be inserted.
     limit: u64,
     /// Number of the next key to insert: all lower numbers have been given to threads.
     next: AtomicU64,
     /// Number of the first key whose insert is not yet acknowledged: all inserts below it are.
     inserted: AtomicU64,
-    /// Acknowledged inserts beyond `inserted`: from the first number to the number after the last.
+    /// Acknowledged inserts of keys above `inserted`, as ranges of key numbers: from the first number to the number
+    /// after the last.
     ahead: Mutex<BTreeMap<u64, u64>>,
     /// Number of the next key to delete: all lower numbers have been given to threads.
     deleted: AtomicU64,
-    /// Keys at or above `deleted` that were removed out of order.
+    /// Numbers of keys that were removed out of order, so that `deleted` does not cover them.
     popped: RwLock<HashSet<u64>>,
-    /// Versions of the values of these keys.
+    /// Versions of the values of all keys.
     pub versions: ValueVersions,
-    /// Expiration times of these keys; `None` if values do not expire. An expired key remains in the ledger.
+    /// Expiration times of the values; `None` if they do not expire. An expired key still counts as existing here.
     pub expirations: Option<Expirations>,
 }
 
@@ -39,12 +40,12 @@ pub struct KeyLedger {
 pub struct ReadBegin {
     /// Oldest version that the read may return.
     pub oldest: OldestVersion,
-    /// Expiration time of the key; `None` if values do not expire.
+    /// Start of the read and bounds of the key's expiration time; `None` if values do not expire.
     expiration: Option<ReadStart>,
 }
 
 impl KeyLedger {
-    /// Creates an empty ledger for at most `limit` keys.
+    /// Creates a ledger of a store that is empty and will get at most `limit` keys.
     pub fn new(limit: u64) -> Self {
         Self {
             limit,
@@ -58,13 +59,13 @@ impl KeyLedger {
         }
     }
 
-    /// Lets the values expire `ttl_ms` milliseconds after they are written; `None`: never. The memory for the expiration
-    /// times of `keys` keys is allocated at once.
+    /// Lets the values expire `ttl_ms` milliseconds after they are written; `None`: never. The memory for the
+    /// expiration times of the first `keys` keys is allocated at once.
     pub fn with_ttl(self, ttl_ms: Option<u64>, keys: u64) -> Self {
         Self { expirations: ttl_ms.map(|ttl_ms| Expirations::new(ttl_ms, keys)), ..self }
     }
 
-    /// Returns the bounds for a read of key `index` that begins now.
+    /// Returns what a read of key `index` that begins now may return: bounds of the version and of the expiration time.
     #[inline]
     pub fn begin_read(&self, index: u64) -> ReadBegin {
         // In this order: see `Expirations::begin_read`.
@@ -73,8 +74,8 @@ impl KeyLedger {
         ReadBegin { oldest, expiration }
     }
 
-    /// Returns `true` if a read that began at `begin`, and ends now, may have found nothing because the value has
-    /// expired.
+    /// Returns `true` if a read of a key that began at `begin`, and ends now, may have found nothing because the value
+    /// has expired.
     pub fn may_have_expired(&self, begin: ReadBegin) -> bool {
         let known = self.expirations.as_ref().zip(begin.expiration);
         known.is_some_and(|(expirations, start)| expirations.may_be_absent(start))
@@ -87,7 +88,8 @@ impl KeyLedger {
             && self.versions.is_unchanged(index, begin.oldest)
     }
 
-    /// Records the end of an update of key `index`, which was acknowledged (`succeeded`) or failed.
+    /// Records the end of an update of key `index`, which was acknowledged (`succeeded`) or failed. `lifetime` is that
+    /// of the written value; `None` if values do not expire.
     pub fn end_update(&self, index: u64, lifetime: Option<Lifetime>, succeeded: bool) {
         let known = self.expirations.as_ref().zip(lifetime);
         if let Some((expirations, lifetime)) = known {
@@ -98,8 +100,8 @@ impl KeyLedger {
         }
     }
 
-    /// Records that the insert of key `index` was acknowledged. Choosers see the key once all keys before it
-    /// are acknowledged.
+    /// Records that the insert of key `index` was acknowledged. Operations choose the key only when all inserts of
+    /// lower key numbers are acknowledged.
     pub fn end_insert(&self, index: u64, lifetime: Option<Lifetime>) {
         if let Some((expirations, lifetime)) = self.expirations.as_ref().zip(lifetime) {
             expirations.acknowledge(index, lifetime);
@@ -108,7 +110,8 @@ impl KeyLedger {
         self.inserted(index);
     }
 
-    /// Returns the number of the next key to insert, or `None` if `limit` keys have been given out.
+    /// Returns the number of the next key to insert, which no other call returns; `None` if `limit` keys have been
+    /// given out.
     pub fn insert(&self) -> Option<u64> {
         let index = self.next.fetch_add(1, SeqCst);
         (index < self.limit).then_some(index)
@@ -128,7 +131,8 @@ impl KeyLedger {
         self.inserted.store(done, SeqCst);
     }
 
-    /// Returns the number of the next key to delete, or `None` if no key is left.
+    /// Returns the number of the next key to delete, the lowest that exists, which no other call returns; `None` if no
+    /// key is left.
     pub fn delete(&self) -> Option<u64> {
         let end = self.end();
         loop {

@@ -12,7 +12,7 @@ pub fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Inverts [`mix`].
+/// Returns the number that [`mix`] maps to `number`.
 #[inline]
 pub fn unmix(number: u64) -> u64 {
     let z = (number ^ (number >> 31) ^ (number >> 62)).wrapping_mul(0x3196_42b2_d24d_8ec3);
@@ -48,18 +48,19 @@ fn below(random: u64, end: u64) -> u64 {
 pub struct Keys {
     size: Size,
     hashed: bool,
-    /// Number that is combined with a key number before it is hashed.
+    /// Number, made from the seed, that is XORed with a key number before it is hashed; 0 without a seed.
     salt: u64,
 }
 
 impl Keys {
-    /// Creates keys of length `size`: spread over all byte strings if `hashed` (from 8 bytes on), otherwise
-    /// in the order of their numbers.
+    /// Creates a converter for keys of length `size`: their bytes are spread over all byte strings if `hashed` (from 8
+    /// bytes on), otherwise in the order of their numbers.
     pub fn new(size: Size, hashed: bool) -> Self {
         Self { size, hashed, salt: 0 }
     }
 
-    /// Returns the keys of a seed: hashed keys have another order in each, and random lengths differ.
+    /// Returns a converter for the keys of a seed: each seed has another order of hashed keys, and other random
+    /// lengths.
     pub fn with_seed(self, seed: u64) -> Self {
         Self { salt: mix(seed), ..self }
     }
@@ -141,7 +142,8 @@ pub fn fnv(rank: u64) -> u64 {
     hash.cast_signed().unsigned_abs()
 }
 
-/// Returns the number that is added to [`fnv`] of a rank. The sum of both is less than 2^64.
+/// Returns the number, made from the seed, that is added to [`fnv`] of a rank, so that each seed has other hot keys.
+/// The sum of both is less than 2^64.
 pub fn hot_key_salt(seed: u64) -> u64 {
     mix(seed) >> 1
 }
@@ -181,7 +183,7 @@ impl Zipfian {
         zipfian
     }
 
-    /// Extends the range to `items` items. Takes time in proportion to the number of new items only, since
+    /// Extends the range of ranks to `items` items. Takes time in proportion to the number of new items only, since
     /// inserts add them one by one.
     fn grow(&mut self, items: u64) {
         let new: f64 = (self.items + 1..=items).map(|item| (item as f64).powf(-self.theta)).sum();
@@ -207,7 +209,8 @@ impl Zipfian {
     }
 }
 
-/// Chooses key numbers from a range that may change between calls.
+/// Chooses key numbers from a range that may change between calls, in the order of a workload, such as uniform or
+/// Zipfian.
 #[derive(Clone, Debug)]
 pub struct KeyChooser {
     order: Order,
@@ -215,15 +218,15 @@ pub struct KeyChooser {
     zipfian: Option<Zipfian>,
     /// Number that is added to the hash of a rank, so that each seed has other hot keys.
     salt: u64,
-    /// Number of keys at the start of the run.
+    /// Number of keys that existed when the chooser was created, at least 1.
     keys: u64,
     next: u64,
     stride: u64,
 }
 
 impl KeyChooser {
-    /// Creates the chooser from which [`KeyChooser::for_thread`] makes those of `threads` threads. `keys` is
-    /// the number of keys at the start.
+    /// Creates the chooser from which [`KeyChooser::for_thread`] makes those of `threads` threads. `keys` is the number
+    /// of keys that exist now.
     pub fn new(order: Order, keys: u64, seed: u64, threads: u64) -> Self {
         let zipfian = match order {
             Order::Zipfian(theta) => Some(Zipfian::new(theta, SCRAMBLED_ITEMS)),
@@ -252,7 +255,7 @@ impl KeyChooser {
         1 + below(self.random.next_u64(), u64::from(most.max(1))) as u32
     }
 
-    /// Returns a key number in `first..end`, or `None` if the range is empty.
+    /// Returns a key number in `first..end`, chosen by the chooser's order, or `None` if the range is empty.
     #[inline]
     pub fn choose(&mut self, first: u64, end: u64) -> Option<u64> {
         let keys = end.checked_sub(first).filter(|&keys| keys > 0)?;

@@ -25,12 +25,12 @@ const POOL: usize = 256 << 10;
 /// and ends with zeros.
 const STRIPE: usize = 64;
 
-/// Source of the pairs of a workload.
+/// Source of the keys and values of a workload.
 #[derive(Debug)]
 pub enum Data {
     /// Pairs generated from key numbers.
     Generated(Keys, Values),
-    /// Pairs read from a file: its records.
+    /// Pairs read from a data file: its contents, records of a 32-byte key and a 512-byte value.
     FromFile(Vec<u8>),
 }
 
@@ -39,7 +39,7 @@ impl Data {
     ///
     /// # Errors
     ///
-    /// Errors of [`Data::read`]; generated pairs cannot fail.
+    /// Fails as [`Data::read`] if the workload has a data file; otherwise never.
     pub fn new(workload: &Workload) -> io::Result<Self> {
         match &workload.data {
             Some(path) => Self::read(Path::new(path)),
@@ -54,13 +54,14 @@ impl Data {
     ///
     /// # Errors
     ///
-    /// Errors of [`pairs`], and those of reading the file.
+    /// Fails if the file cannot be read, or if its length is 0 or no multiple of a record.
     pub fn read(path: &Path) -> io::Result<Self> {
         pairs(path)?;
         fs::read(path).map(Self::FromFile)
     }
 
-    /// Returns the number of pairs that a workload may use.
+    /// Returns the maximum number of keys that a workload may load and insert: all pairs of the file, or half of all
+    /// keys of the length, since the others stay absent.
     pub fn capacity(&self) -> u64 {
         match self {
             Self::Generated(keys, _) => keys.capacity() / 2,
@@ -142,7 +143,7 @@ impl Data {
         }
     }
 
-    /// Returns a key number that no pair has.
+    /// Returns the number of a key that is never written, chosen by `random`.
     #[inline]
     pub fn absent(&self, random: u64) -> u64 {
         match self {

@@ -11,53 +11,57 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Default of `--seconds` with `--interleave`: running time of each store in a block.
+/// Default of `--seconds` with `--interleave`: running time in seconds of each store in a block, in which the stores
+/// take turns.
 const BLOCK_SECONDS: f64 = 2.0;
 
-/// All options of `kvbench bench`. The suite chooses a value for each option that is absent.
+/// All options of `kvbench bench`. The suite chooses a value for most options that are absent.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `--suite`
+    /// `--suite`; `None` for a workload that flags such as `--mix` define.
     pub suite: Option<Suite>,
     /// `--workloads`: names of the suite's workloads; empty for all.
     pub workloads: Vec<String>,
-    /// `--stores`; empty for all stores of this build.
+    /// `--stores`: names of the stores to measure; empty for all of this build.
     pub stores: Vec<String>,
-    /// `--fsync`; empty for the policies of the suite.
+    /// `--fsync`: fsync policies, or memory, with which each store is measured; empty for those of the suite.
     pub durabilities: Vec<Durability>,
-    /// `--may-lose`: the largest loss that is allowed; each store gets its fastest fsync policy that loses no
-    /// more.
+    /// `--may-lose`: the largest loss that is allowed; each store gets its fastest fsync policy that loses no more.
+    /// `None`: policies are those of `--fsync`.
     pub may_lose: Option<Loses>,
-    /// `--commits`; empty if each thread commits its own writes.
+    /// `--commits`: ways to commit that are measured in process. Empty: each thread commits its own writes or, with
+    /// `--ttl`, a commit thread those of all.
     pub commits: Vec<Commits>,
-    /// `--wire`: starts a kvbench server for each cell.
+    /// `--wire`: measures stores over the wire, with a kvbench server for each job.
     pub wire: bool,
-    /// `--target`: a server that is already running.
+    /// `--target`: the external server that is measured, which is running already; `None` for the stores of this build.
     pub target: Option<ExternalServer>,
-    /// `--seconds`
+    /// `--seconds`: duration of a measurement; `None` for the default of `--quick`, `--full` or the suite.
     pub seconds: Option<f64>,
-    /// `--operations`
+    /// `--operations`: number of operations after which a measurement ends; `None` without such a limit.
     pub operations: Option<u64>,
-    /// `--keys`
+    /// `--keys`: number of keys; `None` for the default of `--quick`, `--full` or the suite.
     pub keys: Option<u64>,
-    /// `--threads`
+    /// `--threads`: number of threads, or of clients over the wire; `None` for the suite's choice, mostly the number of
+    /// CPUs.
     pub threads: Option<u32>,
-    /// `--warm-up`, in seconds.
+    /// `--warm-up`: duration of unmeasured operations before each measurement, in seconds.
     pub warmup_seconds: f64,
     /// `true` if the user gave `--warm-up`: a default warm-up is silently dropped where none is possible, an
     /// explicit one is an error.
     pub warmup_is_explicit: bool,
-    /// `--rates`, in operations per second; empty for a closed loop.
+    /// `--rates`, in operations per second: each cell is measured at each of them, as an open loop; empty for a closed
+    /// loop.
     pub rates: Vec<f64>,
-    /// `--repetitions`; with `--interleave`, the number of blocks replaces it.
+    /// `--repetitions`: number of measurements of each cell; with `--interleave`, the number of blocks replaces it.
     pub repetitions: u32,
-    /// `--interleave`: stores take turns in one comparison.
+    /// `--interleave`: stores take turns in one comparison; `None` without that flag.
     pub interleave: Option<Interleave>,
-    /// `--seed`
+    /// `--seed`, from which keys, values and random choices are made.
     pub seed: u64,
-    /// `--value-entropy`
+    /// `--value-entropy`: fraction of the bytes of a value that are random, from 0 to 1; the others are zeros.
     pub value_entropy: f64,
-    /// `--data`
+    /// `--data`: file of keys and values for suites that read one; `None` without the flag.
     pub data: Option<PathBuf>,
     /// The workload of a run without a suite.
     pub custom: CustomWorkload,
@@ -65,32 +69,33 @@ pub struct Options {
     pub directory: PathBuf,
     /// `--output`: the result file.
     pub output: PathBuf,
-    /// `--resume`
+    /// `--resume`: continues the run in the result file.
     pub resume: bool,
     /// `--force`: overwrites a result file that exists.
     pub force: bool,
     /// `--no-space-check`: starts even if the free space or `--map-size` may not suffice.
     pub ignores_space: bool,
-    /// `--cache-size`, in bytes.
+    /// `--cache-size`: size of each store's cache, in bytes.
     pub cache_bytes: u64,
-    /// `--map-size`, in bytes.
+    /// `--map-size`: maximum size of a memory-mapped data file (LMDB, MDBX), in bytes.
     pub map_bytes: u64,
-    /// `--compression`
+    /// `--compression` of the stores' files.
     pub compression: Compression,
-    /// Conditions under which the run measures.
+    /// Conditions of the run that do not depend on its workloads, such as `--cold` and `--cpus`.
     pub conduct: RunConditions,
-    /// The command line, without the flag that resumes the run.
+    /// Arguments of the command line, as the result file records them: without the program's name and `--resume`.
     pub command: Vec<String>,
-    /// Returns the arguments that start a server for a target's store in a directory, on a free port.
+    /// Function that returns the arguments with which this program serves a target's store, on a free port. It takes
+    /// the target, the directory of the store's files, and the maximum size of a memory-mapped file in bytes.
     pub server_arguments: fn(&Target, &Path, u64) -> Vec<String>,
 }
 
-/// Limits of an interleaved comparison.
+/// Limits of a comparison in which stores take turns (`--interleave`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interleave {
-    /// `--detect`: difference below which stores are equal.
+    /// `--detect`: difference of the rates below which two stores count as equal.
     pub margin: Margin,
-    /// `--budget`: maximum time of the comparison of one table, in seconds.
+    /// `--budget`: maximum time to compare the stores of one table, in seconds.
     pub budget_seconds: f64,
 }
 
@@ -98,40 +103,41 @@ pub struct Interleave {
 /// nothing, repeats nothing and limits nothing.
 #[derive(Clone, Debug, Default)]
 pub struct RunConditions {
-    /// `--quiet-wait`: seconds to wait for the disk to become idle before each job.
+    /// `--quiet-wait`: maximum time in seconds to wait, before each job, until the disk is idle.
     pub quiet_wait: f64,
-    /// `--foreign`: share of the CPUs that other processes may use during a job; above it the job is
-    /// repeated.
+    /// `--foreign`, as a fraction of all CPUs: a job during which other processes use more is repeated, at most twice.
     pub foreign_limit: Option<f64>,
-    /// `--memory-limit`, in bytes.
+    /// `--memory-limit`: limit of the memory and page cache of measured processes, in bytes; `None` without a limit.
     pub memory_limit: Option<u64>,
-    /// `--cold`
+    /// `--cold`: before cells are measured, the store is closed, its files are dropped from the page cache, and it is
+    /// opened again.
     pub cold: bool,
-    /// `--cpus`
+    /// `--cpus` of the server and of the driver.
     pub cpus: Cpus,
     /// `true` if the user gave `--keys`: the run then does not warn that the data exceed memory or cache.
     pub keys_are_explicit: bool,
     /// `true` if the user gave `--cache-size`: the run then does not warn that the data exceed the cache.
     pub cache_is_explicit: bool,
-    /// `--quick` or `--full`: defaults for flags that are absent.
+    /// `--quick` or `--full`: defaults for flags that are absent; `None` without both.
     pub preset: Option<Preset>,
 }
 
-/// CPUs by number (`--cpus`).
+/// Numbers of the CPUs that the server and the driver may use (`--cpus`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cpus {
-    /// CPUs of the server that this run starts.
+    /// Numbers of the CPUs of the server that this run starts; `None` for no restriction.
     pub server: Option<Vec<usize>>,
-    /// CPUs of the driver, and in process of the engine too, which runs in the driver's threads.
+    /// Numbers of the CPUs of the driver, and in process of the engine too, which runs in the driver's threads; `None`
+    /// for no restriction.
     pub driver: Option<Vec<usize>>,
 }
 
-/// Amount of measurement that `--quick` or `--full` stands for.
+/// Defaults of flags that `--quick` or `--full` stands for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Preset {
     /// Default of `--seconds`.
     pub seconds: f64,
-    /// Default of `--keys`.
+    /// Default of `--keys`; `None` for that of the suite.
     pub keys: Option<u64>,
 }
 
@@ -193,15 +199,15 @@ impl Default for CustomWorkload {
 }
 
 impl Options {
-    /// Returns the seconds of a measurement, from `--seconds` or the preset. `None`: the suite chooses, or
-    /// the run ends by operations.
+    /// Returns the duration of a measurement in seconds, from `--seconds`, `--quick`, `--full` or `--interleave`.
+    /// `None`: the suite chooses, or the measurement ends by operations.
     pub fn wanted_seconds(&self) -> Option<f64> {
         let preset = self.conduct.preset.filter(|_| self.operations.is_none());
         let in_block = self.interleave.map(|_| BLOCK_SECONDS);
         self.seconds.or_else(|| preset.map(|preset| preset.seconds)).or(in_block)
     }
 
-    /// Returns a copy of the options with the preset's number of keys, if `--keys` is absent.
+    /// Returns a copy of the options with the number of keys of `--quick` or `--full`, if `--keys` is absent.
     pub fn filled(&self) -> Self {
         let mut filled = self.clone();
         if let Some(preset) = self.conduct.preset {
@@ -211,41 +217,41 @@ impl Options {
     }
 }
 
-/// A workload defined by flags.
+/// Workload that flags define, for a run without a suite.
 #[derive(Clone, Debug)]
 pub struct CustomWorkload {
-    /// `--name`
+    /// `--name` of the workload, in tables and cell ids.
     pub name: String,
-    /// `--mix`
+    /// `--mix`: weight of each kind of operation.
     pub mix: BTreeMap<Operation, f64>,
-    /// `--key-bytes`
+    /// `--key-bytes`: length of keys in bytes.
     pub key_bytes: Size,
-    /// `--value-bytes`
+    /// `--value-bytes`: length of values in bytes.
     pub value_bytes: Size,
-    /// `--order`
+    /// `--order`: how operations choose keys, such as uniformly or by a Zipfian distribution.
     pub order: Order,
-    /// `--batch`
+    /// `--batch`: number of writes in a write batch, or over the wire of requests in a pipeline.
     pub batch: u32,
-    /// `--scan-length`
+    /// `--scan-length`: number of pairs that a scan visits.
     pub scan_length: u32,
-    /// `--ordered-keys`
+    /// `--ordered-keys`: the bytes of keys are in the order of their numbers, not hashed.
     pub ordered_keys: bool,
-    /// `--ttl`, in milliseconds; `None` if values do not expire.
+    /// `--ttl`: time to live of written values, in milliseconds; `None` if they do not expire.
     pub ttl_ms: Option<u64>,
 }
 
-/// A server that is already running.
+/// External server, which is running already (`--target`).
 #[derive(Clone, Debug)]
 pub struct ExternalServer {
-    /// `--target`
+    /// `--target`: address of the server.
     pub address: String,
-    /// `--target-name`
+    /// `--target-name`: name of the server in tables.
     pub name: String,
-    /// `--target-fsync`
+    /// `--target-fsync`: durability of the server, as the user states it; `None` if it is not known.
     pub durability: Option<Durability>,
-    /// `--target-pid`
+    /// `--target-pid`: process id of the server, if it runs on this machine; `None` if it was not given.
     pub pid: Option<u32>,
-    /// `--flush-target`
+    /// `--flush-target`: the run may remove all keys that the server holds.
     pub flush: bool,
 }
 
@@ -283,7 +289,7 @@ impl Suite {
         }
     }
 
-    /// Returns the flag or command that selects the suite.
+    /// Returns the flag or command that selects the suite, such as `--suite ycsb`.
     fn selector(self) -> String {
         match self {
             Self::Reproduction(publication) => format!("reproduce {}", publication.name()),
@@ -331,7 +337,7 @@ impl Publication {
         }
     }
 
-    /// Returns the publication whose suite has the name `suite` in a result file.
+    /// Returns the publication whose suite has the name `suite` in a result file, or `None` if there is none.
     pub fn of_suite(suite: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|publication| publication.suite() == suite)
     }

@@ -1,11 +1,11 @@
-//! Cells that a target cannot run, with the reason.
+//! Cells that a store cannot run, such as scans without key order, with the reason.
 
 use crate::{
     bench::result::{Access, Cell, CellKind, Operation},
     engine::synthetic,
 };
 
-/// Returns the reason why a cell cannot be measured, or `None` if it may be possible.
+/// Returns the reason why the store of a cell cannot run its workload, or `None` if no reason is known.
 pub fn unsupported_reason(cell: &Cell) -> Option<String> {
     let (target, work) = (&cell.target, &cell.workload);
     let store = &target.store;

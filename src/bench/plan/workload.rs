@@ -69,7 +69,8 @@ impl Workload {
         }
     }
 
-    /// Returns the length of the slices of the timeline.
+    /// Returns the length of the intervals of the timeline, in which operations are counted: a 60th of the time limit,
+    /// at least 10 ms; 100 ms without a time limit.
     pub fn slice(&self) -> Duration {
         Duration::from_secs_f64(self.seconds.map_or(0.1, |seconds| (seconds / 60.0).max(0.01)))
     }
@@ -79,8 +80,8 @@ impl Workload {
         self.seconds.map(|seconds| (seconds * 1e9) as u64)
     }
 
-    /// Returns the number of operations of thread `thread`, or `None` if the workload has no limit on
-    /// operations.
+    /// Returns the number of operations of the thread with the index `thread`, its part of the workload's limit, or
+    /// `None` if the workload has no limit on operations.
     pub fn share(&self, thread: u32) -> Option<u64> {
         let operations = self.operations?;
         let threads = u64::from(self.threads.max(1));
@@ -130,15 +131,14 @@ impl Workload {
         }
     }
 
-    /// Returns `true` if the number of keys stays about the same, so that the workload can run for any time.
-    /// A workload that only fills or empties a store ends by count: the same count for every engine, however
-    /// fast it is.
+    /// Returns `true` if the workload has operations other than inserts and deletes, so that it can run for any time.
+    /// One that only fills or empties a store ends by count: the same count for every engine, however fast it is.
     pub fn is_steady(&self) -> bool {
         self.kinds().any(|kind| !matches!(kind, Operation::Insert | Operation::Delete))
     }
 
-    /// Returns the workload of the warm-up: the same mix without inserts and deletes, which would change the
-    /// keys of the measurement. `None` if no operation is left or no warm-up is wanted.
+    /// Returns the workload of the warm-up: the same mix without inserts and deletes, which would change the keys of
+    /// the measurement. `None` if no operation is left or the workload has no warm-up.
     pub fn warm_up(&self) -> Option<Workload> {
         let mut steady = self.clone();
         steady.mix.retain(|kind, _| !matches!(kind, Operation::Insert | Operation::Delete));
@@ -175,15 +175,15 @@ impl Workload {
         self.most_keys() as f64 * self.pair_bytes()
     }
 
-    /// Returns `true` if the workload determines exactly which keys exist at the end: none expire. An update of a key
-    /// that another thread is deleting may create the key again.
+    /// Returns `true` if the workload determines exactly which keys exist at the end: values do not expire, and it does
+    /// not mix deletes with updates, since an update of a key that another thread is deleting may create the key again.
     pub fn has_exact_keys(&self) -> bool {
         let does = |kind| self.kinds().any(|done| done == kind);
         self.ttl_ms.is_none()
             && !(does(Operation::Delete) && (does(Operation::Update) || does(Operation::ReadModifyWrite)))
     }
 
-    /// Returns the kinds of operation in the mix.
+    /// Returns the kinds of operation that have a share above zero in the mix.
     pub fn kinds(&self) -> impl Iterator<Item = Operation> + '_ {
         OPERATIONS.into_iter().filter(|kind| self.mix.get(kind).is_some_and(|part| *part > 0.0))
     }

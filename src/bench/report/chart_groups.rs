@@ -7,9 +7,9 @@ use super::{
 };
 use crate::bench::result::metric::{self, DISK, Metric, SPACE_AMPLIFICATION, THROUGHPUT};
 
-/// Group of charts of one kind.
+/// Group of charts of one kind in the HTML report, such as "Latency percentiles".
 pub struct ChartGroup {
-    /// Heading of the group.
+    /// Heading of the group of charts.
     pub title: &'static str,
     /// Explanation of how to read the charts.
     pub about: &'static str,
@@ -23,13 +23,13 @@ pub struct ChartGroup {
 pub struct Chart {
     /// Title of the chart.
     pub title: String,
-    /// SVG image.
+    /// Chart as an SVG image.
     pub svg: String,
 }
 
 type Drawn = Option<Result<String, askama::Error>>;
 
-/// Draws the charts of a table. Groups without charts are left out.
+/// Draws the charts of a table's comparison groups, arranged by kind. Kinds without a chart are left out.
 pub fn groups(
     contests: &[ComparisonGroup<'_, '_>],
     styles: &Styles,
@@ -118,7 +118,7 @@ fn kinds(contests: &[ComparisonGroup<'_, '_>], styles: &Styles) -> Result<Vec<Ch
     Ok(found)
 }
 
-/// Predicate that returns `true` if a cell has a value of its own for a metric, not that of its group.
+/// Function that returns `true` if a size is shown for this cell: of the cells that share files, only one shows it.
 type Owns = fn(&Entry<'_>) -> bool;
 
 fn sizes(contests: &[ComparisonGroup<'_, '_>], styles: &Styles) -> Result<Vec<Chart>, askama::Error> {

@@ -10,23 +10,24 @@ use crate::bench::result::{
     statistics::{looks::Looks, margin::Margin, pairwise::Pairwise},
 };
 
-/// Cells with equal workload, level and machine, and for writes with equal loss bound, which may be ranked.
+/// Comparison group: cells with equal workload, level (access, commit path, fsync policy) and machine, and for writes
+/// with equal loss bound, which may be ranked.
 pub struct ComparisonGroup<'r, 'a> {
     /// Short description of the workload, unique in a list of comparison groups.
     pub title: String,
-    /// Cells, in the order of their tables.
+    /// Cells of the group, in the order of their tables.
     pub entries: Vec<&'r Entry<'a>>,
 }
 
 impl<'r, 'a> ComparisonGroup<'r, 'a> {
-    /// Returns `true` if the workload is an open loop. Its throughput is then the given rate and cannot be
-    /// ranked.
+    /// Returns `true` if the workload is an open loop: operations start at a given rate. Its throughput is then that
+    /// rate and cannot be ranked.
     pub fn is_paced(&self) -> bool {
         self.entries.first().is_some_and(|entry| entry.cell.workload.rate.is_some())
     }
 
-    /// Returns the cell that is better than each of the others with 95% confidence, or `None` if there is no
-    /// such cell or only one cell.
+    /// Returns the cell whose metric is better than that of each other cell with 95% confidence, or `None` if there is
+    /// no such cell, only one cell, or the metric cannot be ranked.
     pub fn best(&self, measure: &Metric) -> Option<&'r Entry<'a>> {
         if self.is_paced() && measure.name == THROUGHPUT.name {
             return None;
@@ -45,7 +46,7 @@ impl<'r, 'a> ComparisonGroup<'r, 'a> {
     }
 }
 
-/// Divides cells into comparison groups and gives each group a title.
+/// Divides cells into comparison groups, whose cells may be ranked, and gives each group a title.
 pub fn contests<'r, 'a>(entries: impl IntoIterator<Item = &'r Entry<'a>>) -> Vec<ComparisonGroup<'r, 'a>>
 where
     'a: 'r,
@@ -53,8 +54,8 @@ where
     grouped(entries, comparable)
 }
 
-/// Divides cells into groups that did the same work at the same level, whatever their loss bounds are, and
-/// gives each group a title.
+/// Divides cells into groups with equal workload and level (access, commit path, fsync policy), whatever their loss
+/// bounds are, and gives each group a title.
 pub fn same_work<'r, 'a>(entries: impl IntoIterator<Item = &'r Entry<'a>>) -> Vec<ComparisonGroup<'r, 'a>>
 where
     'a: 'r,
@@ -91,7 +92,8 @@ fn comparable(a: &Entry<'_>, b: &Entry<'_>) -> bool {
         && comparison_level::may_be_ranked(&a.cell.target, &b.cell.target, a.may_lose() || b.may_lose())
 }
 
-/// Returns `true` if both cells have the same workload, on the same machine and with the same size of cache.
+/// Returns `true` if both cells have the same workload, on the same machine and with the same cache size; that of an
+/// external server counts as equal to any.
 fn is_same_work(a: &Entry<'_>, b: &Entry<'_>) -> bool {
     let foreign = |target: &Target| target.address.is_some();
     let (one, other) = (&a.cell.target, &b.cell.target);
@@ -102,7 +104,8 @@ fn is_same_work(a: &Entry<'_>, b: &Entry<'_>) -> bool {
         && (one.cache_bytes == other.cache_bytes || foreign(one) || foreign(other))
 }
 
-/// Sets the titles of comparison groups: the workload and, where it is ambiguous, the differing settings.
+/// Sets the title of each comparison group: its workload and, if that is ambiguous, the settings in which the groups
+/// differ.
 fn name(contests: &mut [ComparisonGroup<'_, '_>]) {
     let traits: Vec<Vec<String>> = contests.iter().map(traits).collect();
     for (number, contest) in contests.iter_mut().enumerate() {
@@ -111,8 +114,8 @@ fn name(contests: &mut [ComparisonGroup<'_, '_>]) {
     }
 }
 
-/// Returns the traits from `own` that are needed to distinguish it from all other entries of `all`, joined by
-/// commas. The first trait is always included.
+/// Returns a title: the traits (workload and settings, as text) from `own` that distinguish it from all other entries
+/// of `all`, joined by commas. The first trait is always included.
 fn shortest_title(own: &[String], all: &[Vec<String>]) -> String {
     let mut namesakes: Vec<_> = all.iter().filter(|other| other.as_slice() != own).collect();
     let mut title = Vec::new();
@@ -126,7 +129,8 @@ fn shortest_title(own: &[String], all: &[Vec<String>]) -> String {
     title.join(", ")
 }
 
-/// Returns the name of the workload, followed by every setting that may differ, each as text.
+/// Returns the traits of a comparison group: the name of the workload, followed by every setting that may differ, each
+/// as text.
 fn traits(contest: &ComparisonGroup<'_, '_>) -> Vec<String> {
     let Some(entry) = contest.entries.first() else { return Vec::new() };
     let work = &entry.cell.workload;

@@ -6,13 +6,13 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// Environment of a run, as text.
+/// Machine, software and settings of a benchmark run, as text.
 pub struct EnvironmentText<'a> {
     /// Title of the run: suite and start time.
     pub title: String,
-    /// Name and value of each fact.
+    /// Name and value of each fact about the machine, the software and the settings.
     pub facts: Vec<(&'static str, String)>,
-    /// Warnings about conditions that make the results unreliable.
+    /// Warnings about conditions that make the results of the run unreliable.
     pub warnings: Vec<&'a str>,
     /// Shell command that repeats the run.
     pub command: String,
@@ -20,7 +20,7 @@ pub struct EnvironmentText<'a> {
     pub link: Option<String>,
 }
 
-/// Returns the environment of a run as text. `link` is left empty.
+/// Returns the machine, software and settings of a run as text. `link` is left `None`.
 pub fn describe(file: &RunFile) -> EnvironmentText<'_> {
     let run = &file.run;
     let suite = run.suite.as_deref().unwrap_or("workload of --mix");
@@ -119,7 +119,8 @@ fn settings(run: &Run) -> String {
     settings.into_iter().collect::<Vec<_>>().join("; ")
 }
 
-/// Returns the latency of random reads before and after a run with a cold cache.
+/// Returns the latency of random reads of the device before and after a run with a cold cache, as text; "not measured"
+/// for other runs.
 fn random_reads(place: &Environment) -> String {
     let us = |value: Option<f64>| {
         value.map_or_else(|| "unknown".to_owned(), |us| number_format::short(Unit::Microseconds, us))

@@ -2,7 +2,8 @@
 
 use crate::bench::result::{Cell, Measurement, Run, number_format, spread::Spread};
 
-/// Difference between two shares of expired reads, from 0 to 1, from which the stores have not done the same work.
+/// Difference between two stores' shares of expired reads (each from 0 to 1) above which they have not done the same
+/// work.
 const UNEQUAL: f64 = 0.05;
 
 /// Returns a sentence for each cell of a table whose values expire, and one if the shares of expired reads differ.
@@ -24,7 +25,8 @@ pub fn lines(run: &Run, cells: &[&Cell]) -> Vec<String> {
     lines
 }
 
-/// Returns the share of reads that found that their key had expired, from 0 to 1; `None` if values do not expire.
+/// Returns the share of reads that found that their key had expired, from 0 to 1: the median over the repetitions;
+/// `None` if values do not expire.
 fn share(run: &Run, cell: &Cell) -> Option<f64> {
     let of = |one: &Measurement| {
         let (hits, expired) = (one.hits?, one.expired_reads?);

@@ -32,20 +32,20 @@ struct Page<'a> {
     script: &'static str,
     summary: String,
     warnings: usize,
-    /// Sentence about disturbed values; empty if there are none.
+    /// Sentence about values that other programs disturbed in every repetition; empty if there are none.
     disturbed: String,
     /// Rankings of stores whose policies were chosen by `--may-lose`.
     rankings: Vec<ShownRanking>,
     matrix: Matrix,
     margin: Margin,
     promises: Vec<StoreProperties>,
-    /// JSON data of the chooser, which compares stores for a reader's own mix.
+    /// JSON data of the page's chooser, which compares stores for a reader's own mix of reads and writes.
     data: String,
     sections: Vec<Section<'a>>,
     runs: Vec<EnvironmentText<'a>>,
 }
 
-/// Ranking as text.
+/// Ranking of stores as text for the page.
 struct ShownRanking {
     title: String,
     measure: &'static str,
@@ -53,7 +53,7 @@ struct ShownRanking {
     rows: Vec<ShownStore>,
 }
 
-/// Section of the page: a table with its charts.
+/// Section of the HTML page: a table with its charts.
 struct Section<'a> {
     id: String,
     table: &'a Table<'a>,
@@ -66,8 +66,8 @@ struct Section<'a> {
     charts: String,
 }
 
-/// Charts of a table. Their SVG is repetitive, so it is compressed, and decompressed by the page's script
-/// when the table is opened.
+/// Charts of a table of the HTML page. Their SVG is repetitive, so it is compressed, and decompressed by the page's
+/// script when the table is opened.
 #[derive(Template)]
 #[template(path = "charts.html")]
 struct Charts<'a> {
@@ -95,7 +95,7 @@ struct Tab {
     title: &'static str,
     words: &'static str,
     better: &'static str,
-    /// Name of the format in which the script shows values.
+    /// Name of the format in which the page's script shows the tab's values, such as "bytes".
     unit: &'static str,
     /// Metric of the tab; `None` if the cells have different main metrics.
     measure: Option<&'static Metric>,
@@ -107,19 +107,19 @@ struct Row<'a> {
 }
 
 struct Place<'a> {
-    /// Value in the first tab.
+    /// Value of the cell in the table's first tab; `None` if there is none.
     shown: Option<Figure>,
     /// Values in all tabs, for the script: for each tab its number, median, minimum, maximum, and 1 if the
     /// cell is the best of its comparison group, otherwise 0.
     figures: String,
-    /// Text that replaces missing values.
+    /// Text that replaces missing values, such as "failed".
     without: &'static str,
     state: &'a State,
     notes: &'a [usize],
 }
 
 impl Section<'_> {
-    /// Returns `true` if the title of the table already names its level.
+    /// Returns `true` if the title of the table already names its level: access, commit path and fsync policy.
     fn titled_by_level(&self) -> bool {
         let level = &self.table.level;
         self.table.title.contains(level.access_words())
@@ -133,16 +133,17 @@ impl Place<'_> {
     }
 }
 
-/// Value of a cell in the first tab.
+/// Value of a cell in the first tab of its table.
 struct Figure {
-    /// Unformatted value, by which the page sorts.
+    /// Unformatted value of the cell, by which the page sorts.
     raw: f64,
     text: String,
     range: String,
     best: bool,
 }
 
-/// Renders the HTML page. `links` are the paths of the result files relative to the page.
+/// Renders the HTML page. `links` are the paths of the result files relative to the page, in the order of the runs;
+/// `None` for no copy.
 pub fn render(report: &Report<'_>, links: &[Option<PathBuf>]) -> Result<String, askama::Error> {
     let styles = Styles::new(report.entries().map(Entry::label));
     let mut runs: Vec<_> = report.runs.iter().map(environment::describe).collect();
@@ -270,7 +271,7 @@ fn best<'a>(tab: &Tab, contests: &[ComparisonGroup<'a, 'a>]) -> Vec<&'a Entry<'a
     contests.iter().filter_map(of).collect()
 }
 
-/// Collects the values of a cell for all tabs. `best` holds the best cells of each tab.
+/// Collects the values of a cell for all tabs of its table. `best` holds, for each tab, the best cells of the table.
 fn place<'a>(entry: &'a Entry<'a>, tabs: &[Tab], best: &[Vec<&'a Entry<'a>>]) -> Place<'a> {
     let (mut shown, mut figures) = (None, Vec::new());
     for (number, (tab, best)) in tabs.iter().zip(best).enumerate() {

@@ -19,23 +19,24 @@ use crate::{
 };
 use serde::Serialize;
 
-/// Data for the page's script.
+/// Data with which the page's script ranks stores for a reader's own question.
 #[derive(Serialize)]
 struct Data<'a> {
-    /// Question with which the page opens: what the report measured. `None` if it measured nothing that fits.
+    /// Question (mix, sizes, allowed loss) with which the page opens: the one that the report's cells answer; `None` if
+    /// no cell fits.
     start: Option<Question>,
     stores: Vec<Store<'a>>,
     contests: Vec<Work>,
 }
 
-/// Question of a reader, as far as the report's cells determine it.
+/// Question of a reader: share of reads, sizes, allowed loss and access.
 #[derive(Serialize)]
 struct Question {
     reads: f64,
     data: f64,
     memory: Option<f64>,
     value_bytes: String,
-    /// Loss bound after a kill, as an index into [`LossClass::ALL`] (`power_cut`: after a power cut).
+    /// Largest loss that is allowed after a kill, as an index into [`LossClass::ALL`] (`power_cut`: after a power cut).
     kill: usize,
     power_cut: usize,
     access: &'static str,
@@ -49,38 +50,39 @@ struct Store<'a> {
     factor: Option<f64>,
 }
 
-/// Cells with equal workload, which may be ranked.
+/// Comparison group: cells with equal workload, access and settings, which may be ranked.
 #[derive(Serialize)]
 struct Work {
     title: String,
-    /// Identifier of the workload that does not depend on the fsync policy.
+    /// Identifier of workload, machine, access and cache size, which does not depend on the fsync policy.
     work: String,
     access: &'static str,
     /// Share of single-key reads in all operations, from 0 to 1.
     reads: f64,
     data: f64,
-    /// Memory that was available to the page cache and the stores, in bytes.
+    /// Memory that was available to the page cache and the stores, in bytes; `None` if unknown.
     memory: Option<f64>,
     value_bytes: String,
     /// Flags of `kvbench bench` with the stores, access, order of keys, size of keys, time to live, threads, batch,
     /// cache and compression of the work. The script adds those that the reader's question determines.
     flags: String,
-    /// Seconds that a repetition of one store takes apart from the measurement, per byte of data.
+    /// Seconds, per byte of data, that a repetition of one store takes in addition to the measurement: to load, settle,
+    /// close and verify.
     seconds_per_byte: f64,
     cells: Vec<Cell>,
 }
 
 #[derive(Serialize)]
 struct Cell {
-    /// Index in the list of stores.
+    /// Index of the cell's store in the page's list of stores.
     store: usize,
-    /// Name of the fsync policy.
+    /// Name of the fsync policy; `memory` without files, `unknown` if it is not known.
     durability: &'static str,
     /// Loss bound after a kill (`power_cut`: after a power cut), from 0 (nothing) to 4 (everything, or
     /// unknown).
     kill: usize,
     power_cut: usize,
-    /// Throughput by repetition; `None` for a missing repetition.
+    /// Operations per second in each repetition; `None` for a missing repetition.
     rates: Vec<Option<f64>>,
     p99_us: Option<f64>,
 }
@@ -91,7 +93,8 @@ fn losses(target: &Target) -> (usize, usize) {
     indices(comparison_level::loses(target))
 }
 
-/// Returns loss bounds as indices; those of the largest loss if they are not known.
+/// Returns the loss bounds after a kill and after a power cut as indices into [`LossClass::ALL`]; those of the largest
+/// loss if they are not known.
 fn indices(known: Option<Loses>) -> (usize, usize) {
     let place = |extent| LossClass::ALL.iter().position(|other| *other == extent);
     let worst = LossClass::ALL.len() - 1;
@@ -99,9 +102,9 @@ fn indices(known: Option<Loses>) -> (usize, usize) {
     (of(known.map(|loses| loses.kill)), of(known.map(|loses| loses.power_cut)))
 }
 
-/// Returns the question that the report's cells answer. Its work is the first that the most stores did, preferably one
-/// that reads and writes. Its loss is that of `--may-lose` or, without it, of the measured fsync policy that syncs the
-/// least.
+/// Returns the question (mix, sizes, allowed loss) that the report's cells answer. Its work is the first that the most
+/// stores did, preferably one that reads and writes. Its loss is that of `--may-lose` or, without it, of the measured
+/// fsync policy that syncs the least.
 fn question(report: &Report<'_>, works: &[Work]) -> Option<Question> {
     let most = works.iter().map(|work| work.cells.len()).max()?;
     let mut common = works.iter().filter(|work| work.cells.len() == most);
@@ -127,7 +130,8 @@ fn question(report: &Report<'_>, works: &[Work]) -> Option<Question> {
     })
 }
 
-/// Returns the flags that [`Work::flags`] describes, for an entry's cell.
+/// Returns the flags of `kvbench bench` for the work of `entry`: stores, order and size of keys, time to live, threads,
+/// batch, cache, compression and access.
 fn flags(contest: &ComparisonGroup<'_, '_>, entry: &Entry<'_>) -> String {
     let (cell, work) = (entry.cell, &entry.cell.workload);
     // kvbench starts its own stores only.
@@ -181,8 +185,8 @@ fn size_flag(size: Size) -> String {
     }
 }
 
-/// Returns the largest number of seconds, of all stores, that load, verification and close took, per byte of
-/// data.
+/// Returns the seconds per byte of data that load, settling, close, reopening and verification take: those of the
+/// slowest store.
 fn seconds_per_byte(contest: &ComparisonGroup<'_, '_>) -> f64 {
     let of = |entry: &&Entry<'_>| {
         let around = |one: &Measurement| {
@@ -203,10 +207,10 @@ fn work_of(entry: &Entry<'_>) -> String {
     format!("{group} {} {} {work}", Level::of(&cell.target).access_words(), cell.target.cache_bytes)
 }
 
-/// Minimum share of single-key reads and writes in a workload that the chooser uses.
+/// Minimum share of single-key reads and writes, from 0 to 1, in a workload that the page's chooser uses.
 const NEARLY_ALL: f64 = 0.95;
 
-/// Returns the data as JSON that can be embedded in the HTML page: each `<` is escaped.
+/// Returns the data for the page's script as JSON that can be embedded in the HTML page: each `<` is escaped.
 pub fn data(report: &Report<'_>, promises: &[StoreProperties]) -> Result<String, serde_json::Error> {
     let stores = promises.iter().map(|promise| Store {
         name: &promise.label,

@@ -87,7 +87,7 @@ fn ranked(report: &Report<'_>) -> String {
     text
 }
 
-/// Mark of a value in which the harness overhead may be more than half of the time, in Markdown.
+/// Mark, in Markdown, of a value in whose measurement the harness overhead may be more than half of the time.
 const NEAR_FLOOR: &str = "\\~";
 
 fn ranking_lines(measure: &Metric, rows: &[ShownStore]) -> Vec<Vec<String>> {
@@ -112,7 +112,7 @@ fn ranking_lines(measure: &Metric, rows: &[ShownStore]) -> Vec<Vec<String>> {
     lines
 }
 
-/// Returns a sentence about values of which every repetition was disturbed; empty if there are none.
+/// Returns a sentence about values that other programs disturbed in every repetition; empty if there are none.
 fn disturbed(report: &Report<'_>) -> String {
     report.disturbed().map_or(String::new(), |text| format!("**{text}**\n\n"))
 }
@@ -178,7 +178,8 @@ fn section(number: usize, table: &Table<'_>) -> String {
     text
 }
 
-/// Renders a table with padded columns, so that the Markdown source is readable too.
+/// Renders a table of the values that `show` returns, with padded columns, so that the Markdown source is readable too.
+/// `number` is that of the table, for its footnotes.
 fn figures(number: usize, table: &Table<'_>, show: impl Fn(&Entry<'_>) -> Option<String>) -> String {
     let head = |head: &Head| format!("{}{}", escape(&head.label), marks(number, &head.notes));
     let mut first: Vec<_> = table.row_headings.iter().map(|heading| escape(heading)).collect();

@@ -30,27 +30,28 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// Matrix with a row for each store and a column for each scenario.
+/// Matrix of a report: a row for each store and a column for each scenario (typical use).
 pub struct Matrix {
-    /// Columns, one for each scenario.
+    /// Columns of the matrix, one for each scenario (typical use).
     pub columns: Vec<Column>,
-    /// Rows, one for each store, in the order of the report.
+    /// Rows of the matrix, one for each store, in the order of the report.
     pub rows: Vec<Row>,
 }
 
-/// Column of the matrix: one scenario.
+/// Column of the matrix: the comparison of all stores in one scenario, such as "Read-heavy".
 pub struct Column {
-    /// Heading of the column.
+    /// Heading of the column in the matrix.
     pub title: &'static str,
-    /// Description of the cells that the column uses.
+    /// Description of the cells that the column compares: "at least 90% scans".
     pub scope: &'static str,
-    /// Level of the cells, and their machine if the report has several; empty if nothing was measured.
+    /// Level (access, commit path and fsync policy) of the compared cells, and their machine if the report has several;
+    /// empty if nothing was measured.
     pub level: String,
     /// Loss bounds of the compared stores after a kill and a power cut, as text that follows the level.
     pub losses: String,
     /// Names of the workloads that are compared.
     pub works: Vec<String>,
-    /// Result of the comparison.
+    /// Result of the comparison of all stores in the column.
     pub verdict: Verdict,
 }
 
@@ -66,7 +67,7 @@ pub enum Verdict {
     CannotTell(Vec<String>),
     /// A store has too few repetitions in common with the best for a comparison.
     TooFew,
-    /// Only the named store was measured.
+    /// Only the named store was measured, so nothing is compared.
     Alone(String),
     /// No store was measured.
     NotMeasured,
@@ -76,63 +77,64 @@ pub enum Verdict {
 pub struct Row {
     /// Name of the store, with its compression if any.
     pub label: String,
-    /// Cells of the row, one for each scenario.
+    /// Cells of the row, one for each scenario (column).
     pub places: Vec<MatrixCell>,
 }
 
 /// Cell of the matrix: one store in one scenario.
 pub struct MatrixCell {
-    /// Performance relative to the best store: 1 is as good, 0.5 half as good. `None` if the store has no
+    /// Performance of the store relative to the best one: 1 is as good, 0.5 half as good. `None` if the store has no
     /// result.
     pub ratio: Option<f64>,
     /// Confidence interval of `ratio`, 95% over all pairs of the column; `None` for the best store, and with fewer than
     /// [`ENOUGH`] repetitions.
     pub interval: Option<(f64, f64)>,
-    /// Rank of the store.
+    /// Rank of the store in the scenario, compared with the best one.
     pub standing: Rank,
-    /// Measured values, or the reason why there are none.
+    /// Measured values of the store as text, or the reason why there are none.
     pub words: String,
-    /// Median of the metric and 99th percentile of the latency; of several workloads the geometric mean. Empty
-    /// without a result.
+    /// Text of the metric's median and the 99th percentile of the latency; of several workloads the geometric mean of
+    /// the metric. Empty without a result.
     pub value: String,
 }
 
 /// Rank of a store in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rank {
-    /// Better than all others.
+    /// The store is better than all others.
     Best,
-    /// Equal to the best store within the margin; of the best store: others are equal to it.
+    /// The store is equal to the best one within the margin; as rank of the best store: others are equal to it.
     Equal,
-    /// Possibly the best: neither a difference from the best store nor equality is shown.
+    /// The store is possibly the best: neither a difference from the best store nor equality is shown.
     CannotTell,
-    /// Certainly worse than the best.
+    /// The store is certainly worse than the best one.
     Worse,
-    /// Not known: there are too few repetitions, or no other store to compare with.
+    /// The rank is not known: there are too few repetitions, or no other store to compare with.
     Unknown,
-    /// Not measured, failed, or not comparable.
+    /// The store was not measured, failed, or cannot be compared.
     Absent,
 }
 
-/// Column before the correction for the comparisons of all columns.
+/// Column of the matrix before it is formatted: its cells, the scores of the stores, and their comparison.
 struct Draft<'r, 'a> {
     scenario: &'static Scenario,
     level: String,
     losses: String,
     contests: Vec<ComparisonGroup<'r, 'a>>,
-    /// Score by repetition of each store that was measured in all workloads; more is better.
+    /// Score, by repetition, of each store that was measured in all workloads of the column; more is better.
     stores: BTreeMap<String, BTreeMap<u32, f64>>,
-    /// Loss bounds of the stores that were measured, but only in another class than that of the column.
+    /// Loss bounds, as text, of stores that were measured, but with another machine, level or loss bound than the
+    /// column's.
     others: BTreeMap<String, String>,
     best: Option<String>,
-    /// Comparison of each other store with the best; `None` with fewer than [`ENOUGH`] common repetitions.
+    /// Comparison of each other store with the best one; `None` with fewer than [`ENOUGH`] common repetitions.
     rivals: BTreeMap<String, Option<Pair>>,
-    /// Indices of `stores`, in alphabetical order, by their comparison with the best.
+    /// Stores grouped by their comparison with the best one, as indices into the alphabetical order of `stores`.
     groups: RankGroups,
 }
 
 impl Matrix {
-    /// Compares all stores of a report in all scenarios.
+    /// Returns the matrix of a report: compares all its stores in all scenarios.
     pub fn of(report: &Report<'_>) -> Self {
         let mut labels: Vec<String> = Vec::new();
         for entry in report.entries().filter(|entry| !entry.cell.reference) {
@@ -214,7 +216,7 @@ impl<'r, 'a> Draft<'r, 'a> {
         Self { scenario, level, losses, contests, stores, others, best: None, rivals, groups }
     }
 
-    /// Sets `best` to the store with the highest mean score, and compares all pairs of stores.
+    /// Compares all pairs of stores, and sets `best` (the store with the highest mean score), `rivals` and `groups`.
     fn compare(&mut self) {
         let scores: Vec<_> = self.stores.values().cloned().collect();
         let labels: Vec<_> = self.stores.keys().cloned().collect();
@@ -227,7 +229,7 @@ impl<'r, 'a> Draft<'r, 'a> {
         self.best = labels.get(best).cloned();
     }
 
-    /// Returns the labels of stores.
+    /// Returns the labels of the stores with these indices.
     fn labels(&self, stores: &[usize]) -> Vec<String> {
         stores.iter().filter_map(|store| self.stores.keys().nth(*store)).cloned().collect()
     }
@@ -339,7 +341,7 @@ impl<'r, 'a> Draft<'r, 'a> {
 /// Text that replaces the ratio of a store whose loss bound differs from that of the column.
 const OTHER_LOSS: &str = "other loss bound";
 
-/// Returns the loss bounds, as text, of all stores that were measured in `classes`.
+/// Returns the loss bounds, as text, of all stores that were measured in `classes`, by the label of the store.
 fn others(classes: &[(Class, Vec<ComparisonGroup<'_, '_>>)], measure: &Metric) -> BTreeMap<String, String> {
     let entries =
         classes.iter().flat_map(|(_, contests)| contests).flat_map(|one| with_figures(one, measure));
@@ -386,7 +388,7 @@ impl Class {
     }
 }
 
-/// Returns the comparison groups that were measured for the most stores.
+/// Returns the comparison groups of `entries` in which the most stores have a value of the metric.
 fn common_work<'r, 'a>(entries: Vec<&'r Entry<'a>>, measure: &Metric) -> Vec<ComparisonGroup<'r, 'a>> {
     let mut contests = contests(entries);
     let most = contests.iter().map(|one| with_figures(one, measure).count()).max().unwrap_or(0);
@@ -428,14 +430,14 @@ fn figures(contests: &[ComparisonGroup<'_, '_>], measure: &Metric) -> BTreeMap<S
 }
 
 impl Column {
-    /// Returns the level without the prefix "in process", which nearly all columns have.
+    /// Returns the level of the column as text, without the prefix "in process", which nearly all columns have.
     pub fn short_level(&self) -> &str {
         self.level.strip_prefix("in process, ").unwrap_or(&self.level)
     }
 }
 
 impl Verdict {
-    /// Returns the verdict as text.
+    /// Returns the verdict as text: the best stores, and "cannot tell" or the like.
     pub fn words(&self) -> String {
         match self {
             Self::Best(label) => label.clone(),

@@ -11,41 +11,41 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// Cell with its measurements.
+/// Cell of a report (one store, one workload, one setting) with its measurements.
 pub struct Entry<'a> {
     /// Run to which the cell belongs.
     pub run: &'a Run,
     /// Description of the cell.
     pub cell: &'a Cell,
-    /// Number of the group of runs that were made by the same program on the same machine.
+    /// Number, from 0, of the group of runs that were made by the same program on the same machine.
     pub group: usize,
-    /// Row and column in the table, from 0.
+    /// Row and column of the cell in its table, both from 0.
     pub place: (usize, usize),
     /// Validity of the measurements.
     pub state: State,
-    /// `true` if another cell ran at the same time.
+    /// `true` if another cell ran at the same time on the same store.
     pub concurrent: bool,
-    /// Numbers of the cell's footnotes.
+    /// Numbers of the cell's footnotes in its table, from 1.
     pub notes: Vec<usize>,
-    /// Measurements by repetition; empty unless `state` is [`State::Sound`].
+    /// Measurements of the cell by repetition; empty unless `state` is [`State::Sound`].
     measurements: BTreeMap<u32, &'a Measurement>,
 }
 
 /// Validity of a cell's measurements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// All measurements so far are valid, and there is at least one.
+    /// All measurements of the cell so far are valid, and there is at least one.
     Sound,
     /// A measurement failed (reason), so none of the cell's metrics is shown.
     Faulty(String),
-    /// The target does not support the workload (reason).
+    /// The store does not support the workload (reason).
     Unsupported(String),
     /// The cell has no measurement.
     Missing,
 }
 
 impl State {
-    /// Returns the text that replaces a missing metric.
+    /// Returns the text that replaces a missing metric: "failed", "n/a" or the like.
     pub fn without_figure(&self) -> &'static str {
         match self {
             Self::Sound => "\u{2013}",
@@ -57,8 +57,8 @@ impl State {
 }
 
 impl<'a> Entry<'a> {
-    /// Collects the measurements of `cell` from `run` and determines their state. `place` is row and column
-    /// in the table.
+    /// Collects the valid measurements of `cell` from `run` and determines their state. `place` is row and column in
+    /// the table.
     pub fn new(run: &'a Run, cell: &'a Cell, group: usize, place: (usize, usize)) -> Self {
         let outcomes = || run.samples.iter().filter(|sample| sample.cell == cell.id).map(|s| &s.outcome);
         let measurements: BTreeMap<_, _> = run.by_repetition(&cell.id).collect();
@@ -114,14 +114,14 @@ impl<'a> Entry<'a> {
         self.concurrent || self.cell.workload.writes()
     }
 
-    /// Returns the median and range of a metric over the repetitions, or `None` if it was not measured or the
+    /// Returns the median and range of a metric over the cell's repetitions, or `None` if it was not measured or the
     /// cell failed.
     pub fn spread(&self, measure: &Metric) -> Option<Spread> {
         self.spread_of(measure.of)
     }
 
-    /// Returns the median and range of a value computed from each measurement, or `None` if it was not
-    /// measured or the cell failed.
+    /// Returns the median and range, over the repetitions, of a value computed from each measurement, or `None` if it
+    /// was not measured or the cell failed.
     pub fn spread_of(&self, figure: impl Fn(&Measurement) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.measurements.values().filter_map(|measurement| figure(measurement)))
     }
@@ -158,12 +158,13 @@ impl<'a> Entry<'a> {
         Some((quantiles.iter().map(at).collect(), sum.len()))
     }
 
-    /// Returns the number of valid repetitions.
+    /// Returns the number of repetitions with a valid measurement; 0 if the cell failed.
     pub fn samples(&self) -> usize {
         self.measurements.len()
     }
 
-    /// Returns the repetition with the median throughput, for data that have no median, such as a timeline.
+    /// Returns the measurement of the repetition with the median throughput, for data that have no median, such as a
+    /// timeline; `None` if the cell has none.
     pub fn typical(&self) -> Option<&'a Measurement> {
         let mut sorted: Vec<_> = self.measurements.values().copied().collect();
         sorted.sort_by(|a, b| a.throughput.total_cmp(&b.throughput));
@@ -240,13 +241,13 @@ struct Keys {
 }
 
 impl Keys {
-    /// Returns the state after `cells`, which are the first cells of a group.
+    /// Returns the planned number of keys after `cells`, which are the first cells of a group.
     fn after<'c>(cells: impl Iterator<Item = &'c Cell>) -> Self {
         let start = Self { left: 0, loaded: false };
         cells.fold(start, |keys, cell| Self { left: keys.and(cell).1, loaded: true })
     }
 
-    /// Returns the number of keys before and after `cell`, the next one of the group.
+    /// Returns the planned number of keys before and after `cell`, the next one of the group.
     fn and(&self, cell: &Cell) -> (u64, u64) {
         let work = &cell.workload;
         // The keys of the first cell are loaded; later cells start with the keys that the cells before them
@@ -285,7 +286,7 @@ fn concurrent(run: &Run, cell: &Cell) -> bool {
     cell.together || after.is_some_and(|next| next.together)
 }
 
-/// Returns the reason if a sample failed, which invalidates its whole cell.
+/// Returns the reason why a repetition failed, which invalidates its whole cell; `None` if it did not fail.
 fn fault(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Failed(reason) => Some(reason.clone()),

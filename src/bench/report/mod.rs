@@ -52,12 +52,12 @@ pub enum ReportError {
     Render(#[from] askama::Error),
 }
 
-/// Name of the directory in the output directory that receives copies of the result files.
+/// Name of the subdirectory of the report's directory that receives copies of the result files.
 const RESULTS: &str = "results";
 
-/// Reads result files (or all of a directory) and writes `report.md`, `report.csv` and `report.html` into
-/// `output`, which is created if it does not exist, with copies of the result files in a subdirectory.
-/// Returns the paths of the three report files.
+/// Reads result files (`inputs`; of a directory all of its `.json` files) and writes `report.md`, `report.csv` and
+/// `report.html` into `output`, which is created if it does not exist, with copies of the result files in a
+/// subdirectory. Returns the paths of the three report files.
 ///
 /// # Errors
 ///

@@ -27,32 +27,33 @@ use crate::{
 };
 use std::borrow::Borrow;
 
-/// Stores that did the same work, the best median first.
+/// Ranking of the stores that executed the same workload, the best median first.
 pub struct Ranking<'r, 'a> {
     /// Short description of the workload, unique in a list of rankings.
     pub title: String,
     /// Metric by which the stores are ranked.
     pub measure: &'static Metric,
-    /// Loss that a ranked store may have; `None` for work that only reads, and if no loss is known.
+    /// Largest loss of acknowledged writes that a ranked store may have; `None` for work that only reads, and if no
+    /// loss is known.
     pub bound: Option<Loses>,
     /// Ranked stores, the best median first.
     pub places: Vec<RankedStore<'r, 'a>>,
-    /// Stores that are not ranked, each with the reason.
+    /// Names of stores that are not ranked, each with the reason.
     pub left_out: Vec<(String, String)>,
-    /// Indices of `places` by their comparison with the first.
+    /// Ranked stores, as indices of `places`, grouped by their comparison with the first.
     groups: RankGroups,
-    /// Difference below which stores are equal.
+    /// Relative difference of the metric below which stores count as equal.
     margin: Margin,
     reads_only: bool,
-    /// `true` if each store has the policy that `--may-lose` allows.
+    /// `true` if each store has the fsync policy that `--may-lose` chose for it.
     pub by_policy: bool,
 }
 
-/// Store of a ranking.
+/// Ranked store with its values.
 pub struct RankedStore<'r, 'a> {
-    /// Cell of the store.
+    /// Cell of the ranked store, with its measurements.
     pub entry: &'r Entry<'a>,
-    /// Median and range of the metric.
+    /// Median and range of the ranking's metric over the store's repetitions.
     pub spread: Spread,
     /// Comparison with the first store; `None` for the first store and with fewer than [`ENOUGH`] common repetitions.
     pub to_first: Option<ToFirst>,
@@ -61,11 +62,11 @@ pub struct RankedStore<'r, 'a> {
 /// Comparison of a ranked store with the first.
 #[derive(Clone, Copy, Debug)]
 pub struct ToFirst {
-    /// Value of the metric relative to the first store's.
+    /// Value of the metric of the store, divided by that of the first store.
     pub ratio: f64,
-    /// Confidence interval of `ratio`, corrected for all pairs of the ranking.
+    /// Confidence interval of `ratio`: 95%, corrected for all pairs of the ranking.
     pub interval: (f64, f64),
-    /// Verdict on the store.
+    /// Verdict on the store, compared with the first one.
     pub verdict: Verdict,
 }
 
@@ -120,7 +121,8 @@ impl<'r, 'a> Ranking<'r, 'a> {
         (!ranking.places.is_empty() || !ranking.left_out.is_empty()).then_some(ranking)
     }
 
-    /// Adds a store to the ranking, or to the stores that are left out.
+    /// Adds the store of a cell to the ranking or, with the reason, to the stores that are left out. Ignores a store
+    /// without a value of the metric.
     fn admit(&mut self, entry: &'r Entry<'a>) {
         let mut leave_out = |reason| self.left_out.push((entry.label(), reason));
         match &entry.state {
@@ -140,7 +142,7 @@ impl<'r, 'a> Ranking<'r, 'a> {
         }
     }
 
-    /// Compares all pairs of stores.
+    /// Compares all pairs of ranked stores, and sets the comparison of each with the first, the groups and the margin.
     fn compare(&mut self) {
         let scores: Vec<_> = self.places.iter().map(|place| place.entry.scores(self.measure)).collect();
         let (looks, margin) = match self.places.first() {
@@ -201,7 +203,7 @@ impl<'r, 'a> Ranking<'r, 'a> {
     }
 
     /// Returns the number of repetitions that would decide the comparisons of `undecided` stores with the first, as the
-    /// end of a sentence.
+    /// end of a sentence: "; about 23 repetitions would decide".
     fn budget(&self, undecided: &[usize]) -> String {
         let verdicts = undecided.iter().filter_map(|store| Some(self.places.get(*store)?.to_first?.verdict));
         let needed = verdicts.map(|verdict| match verdict {
@@ -214,7 +216,7 @@ impl<'r, 'a> Ranking<'r, 'a> {
         }
     }
 
-    /// Returns the reason why the repetitions do not suffice for a verdict.
+    /// Returns the reason why the ranking has too few repetitions for a verdict, as a clause.
     fn too_few(&self) -> String {
         let disturbed = self.places.iter().any(|place| {
             let entry = place.entry;
@@ -231,7 +233,7 @@ impl<'r, 'a> Ranking<'r, 'a> {
         self.places.iter().map(|place| place.shown(self, winner)).collect()
     }
 
-    /// Returns the predicate of the best store, or of several.
+    /// Returns the predicate of the best store ("is fastest"), or of several ("are fastest").
     fn superlative(&self, is_one: bool) -> &'static str {
         match (self.measure, is_one) {
             (measure, true) if std::ptr::eq(measure, &P99) => "has the lowest 99th percentile of latency",
@@ -243,7 +245,8 @@ impl<'r, 'a> Ranking<'r, 'a> {
         }
     }
 
-    /// Returns how much better the first store is than the second, with the confidence interval.
+    /// Returns how much better the first store is than the second, with the confidence interval: ", 1.5 times as fast
+    /// as lmdb (1.4 to 1.6)".
     fn times(&self, pair: ToFirst, second: &str) -> String {
         let (low, high) = pair.interval;
         let digits = number_format::digits;
@@ -306,15 +309,15 @@ pub fn verdicts(rankings: &[Ranking<'_, '_>]) -> Vec<String> {
     }
 }
 
-/// Stores that are left out of the same rankings for the same reason.
+/// Stores that are left out of the same rankings of a table for the same reason.
 struct LeftOut<'k> {
     reason: &'k str,
-    /// Titles of the rankings.
+    /// Titles of the rankings that leave out the stores.
     titles: Vec<&'k str>,
     stores: Vec<&'k str>,
 }
 
-/// Returns the reasons why stores are left out of any of the rankings.
+/// Returns the reasons why stores are left out of any of the rankings, each with those rankings and stores.
 fn reasons<'k>(rankings: &'k [Ranking<'_, '_>]) -> Vec<LeftOut<'k>> {
     let mut reasons: Vec<LeftOut<'k>> = Vec::new();
     for (store, reason) in rankings.iter().flat_map(|ranking| &ranking.left_out) {
@@ -336,23 +339,23 @@ fn reasons<'k>(rankings: &'k [Ranking<'_, '_>]) -> Vec<LeftOut<'k>> {
 pub struct ShownStore {
     /// Name of the store, with its compression if any.
     pub store: String,
-    /// Name of the fsync policy.
+    /// Name of the store's fsync policy.
     pub policy: &'static str,
-    /// Loss after a kill.
+    /// Acknowledged writes that a kill may lose: "a second"; "unknown" if it is not known.
     pub kill: &'static str,
-    /// Loss after a power cut.
+    /// Acknowledged writes that a power cut may lose: "a second"; "unknown" if it is not known.
     pub power_cut: &'static str,
-    /// Median of the metric.
+    /// Median of the ranking's metric, with its unit.
     pub value: String,
     /// Ratio to the first store, with its 95% confidence interval; empty for the first store.
     pub to_first: String,
-    /// 99th percentile of the latency; empty if there is none.
+    /// 99th percentile of the latency, with its unit; empty if there is none.
     pub p99: String,
     /// `true` for the store that is certainly better than all others.
     pub is_winner: bool,
-    /// `true` if other programs disturbed every repetition.
+    /// `true` if other programs disturbed every repetition of the store.
     pub is_disturbed: bool,
-    /// `true` if the harness overhead may be more than half of the time.
+    /// `true` if the harness overhead may be more than half of the store's measured time.
     pub is_near_floor: bool,
 }
 
@@ -387,15 +390,15 @@ impl RankedStore<'_, '_> {
         Level::of(&self.entry.cell.target).durability_word()
     }
 
-    /// Returns the ratio of this store's value to that of the first of `places`, or `None` for the first.
+    /// Returns the ratio of this store's value of the metric to that of the first of `places`, or `None` for the first.
     fn ratio_to(&self, places: &[RankedStore<'_, '_>]) -> Option<f64> {
         let first = places.first().filter(|first| !std::ptr::eq(first.entry, self.entry))?;
         Some(self.to_first.map_or(self.spread.median / first.spread.median, |pair| pair.ratio))
     }
 }
 
-/// Returns the loss that the stores' common question allows: the one of `--may-lose` or of the fsync policy,
-/// or, if no store is within it, the smallest loss of the stores. `None` if the losses are not known.
+/// Returns the largest loss that a ranked store may have: the one that `--may-lose` or the fsync policy allows or, if
+/// no store is within the latter, the smallest loss of the stores. `None` if the losses are not known.
 fn bound(entries: &[&Entry<'_>]) -> Option<Loses> {
     let target = &entries.first()?.cell.target;
     if target.may_lose.is_some() {

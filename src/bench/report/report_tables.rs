@@ -11,7 +11,7 @@ use crate::bench::result::{
     run_file::RunFile,
 };
 
-/// Runs and tables of a report.
+/// Benchmark runs of a report, arranged as tables.
 pub struct Report<'a> {
     /// Benchmark runs, oldest first.
     pub runs: &'a [RunFile],
@@ -19,7 +19,7 @@ pub struct Report<'a> {
     pub tables: Vec<Table<'a>>,
 }
 
-/// Table of cells with equal level, machine and program version.
+/// Table of cells with equal level (access, commit path and fsync policy), machine and program version.
 pub struct Table<'a> {
     /// Name of the table in the run.
     pub title: &'a str,
@@ -30,13 +30,13 @@ pub struct Table<'a> {
     pub source: Option<String>,
     /// Rows, from top to bottom.
     pub rows: Vec<Head>,
-    /// Headings of the columns into which row labels are split.
+    /// Headings of the columns at the left of the table, into which row labels are split.
     pub row_headings: Vec<String>,
     /// Columns, from left to right.
     pub columns: Vec<Head>,
-    /// Cells of the table.
+    /// Cells of the table, in the order of the runs.
     pub entries: Vec<Entry<'a>>,
-    /// Footnotes. Cells and labels refer to them by numbers that count from 1.
+    /// Footnotes of the table. Cells and labels refer to them by numbers that count from 1.
     pub notes: Vec<String>,
     group: usize,
 }
@@ -47,12 +47,13 @@ pub struct Head {
     pub label: String,
     /// Label split at `|`, one part for each of the table's row headings.
     pub parts: Vec<String>,
-    /// Numbers of the label's footnotes.
+    /// Numbers of the label's footnotes in its table, from 1.
     pub notes: Vec<usize>,
 }
 
 impl<'a> Report<'a> {
-    /// Arranges runs as tables. A table is split if it would mix levels, machines or programs.
+    /// Arranges runs as tables. A table is split if it would mix levels (access, commit path, fsync policy), machines
+    /// or programs.
     pub fn new(runs: &'a [RunFile]) -> Self {
         let groups = groups(runs);
         let several = groups.iter().any(|group| *group > 0);
@@ -88,8 +89,8 @@ impl<'a> Report<'a> {
         tables.flat_map(|table| rankings(&table.entries).into_iter().map(move |one| (table, one))).collect()
     }
 
-    /// Returns a sentence about the values of which other programs disturbed every repetition, or `None` if
-    /// there are none.
+    /// Returns a sentence about the cells of which other programs disturbed every repetition, or `None` if there are
+    /// none.
     pub fn disturbed(&self) -> Option<String> {
         let parts: Vec<_> =
             self.entries().filter_map(|entry| entry.run.disturbed_part(&entry.cell.id)).collect();
@@ -127,7 +128,7 @@ impl<'a> Table<'a> {
         self.entries.push(Entry::new(run, cell, self.group, (row, column)));
     }
 
-    /// Returns the cell at a row and column, both counted from 0.
+    /// Returns the cell at a row and column of the table, both counted from 0; `None` if there is none.
     pub fn at(&self, row: usize, column: usize) -> Option<&Entry<'a>> {
         self.entries.iter().find(|entry| entry.place == (row, column))
     }
@@ -145,7 +146,7 @@ impl<'a> Table<'a> {
         figures.all(|figure| figure == first).then(|| metric::of_figure(first))
     }
 
-    /// Splits the row labels at `|`, if each has as many parts as the run's row heading.
+    /// Splits the table's row labels at ` | `, if each has as many parts as the run's row heading.
     fn head(&mut self) {
         const BAR: &str = " | ";
         let heading = self.entries.first().map_or("", |entry| entry.run.row_heading.as_str());
@@ -185,7 +186,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Returns a cell of the part of the table that `part` selects, or `None` if the part has several stores.
+    /// Returns a cell of the row or column that `part` selects, or `None` if that has several stores or no cell.
     fn only_store(&self, part: impl Fn((usize, usize)) -> bool) -> Option<&'a Cell> {
         let mut cells = self.entries.iter().filter(|entry| part(entry.place)).map(|entry| entry.cell);
         let first = cells.next()?;
@@ -207,7 +208,7 @@ fn mark(heads: &mut [Head], cells: &[Option<&Cell>], notes: &mut Vec<String>) {
     }
 }
 
-/// Returns the caveats of a cell's store as one footnote, so that a label has one mark.
+/// Returns the caveats of a cell's store as one footnote, so that a label has one mark; nothing if there are none.
 fn caveats(cell: &Cell) -> impl Iterator<Item = String> {
     let caveats = &cell.target.caveats;
     let all = format!("{}: {}", cell.target.store, caveats.join("; "));

@@ -10,22 +10,22 @@ use crate::{
     engine::LossClass,
 };
 
-/// Use of a store; a column of the matrix.
+/// Typical use of a store, such as "Read-heavy": a column of the report's matrix.
 pub struct Scenario {
-    /// Heading of the column.
+    /// Heading of the scenario's column in the matrix.
     pub title: &'static str,
     /// Description of the cells that `fits` selects.
     pub scope: &'static str,
-    /// Metric by which stores are compared.
+    /// Metric by which stores are compared in the scenario.
     pub measure: &'static Metric,
     /// Predicate that returns `true` for cells of the scenario.
     pub fits: fn(&Entry<'_>) -> bool,
 }
 
-/// Minimum share of one kind of operation in a workload that counts as consisting of this kind.
+/// Minimum share of reads, writes or scans, from 0 to 1, in a workload that counts as consisting of them.
 const MOSTLY: f64 = 0.9;
 
-/// Share of one kind of operation above which a workload counts as mixed. It is slightly more than 1 -
+/// Share of reads and of writes, from 0 to 1, above which a workload counts as mixed. It is slightly more than 1 -
 /// [`MOSTLY`], because the shares of a mix of 90% and 10% are not exact in floating point.
 const MIXED: f64 = 0.100_001;
 
@@ -92,7 +92,7 @@ pub static SCENARIOS: [Scenario; 9] = [
     },
 ];
 
-/// Returns `true` if the throughput of the cell is a property of the store: in an open loop it is the given
+/// Returns `true` if the throughput of the cell is a property of the store. In an open loop it is not: it is the given
 /// rate.
 pub fn tells_speed(entry: &Entry<'_>) -> bool {
     entry.cell.workload.rate.is_none()
@@ -103,8 +103,8 @@ fn is_warm(entry: &Entry<'_>) -> bool {
     tells_speed(entry) && !entry.is_cold()
 }
 
-/// Returns `true` if the cell's question allows no loss of a write after a power cut: by `--may-lose` or, without
-/// it, by the fsync policy.
+/// Returns `true` if the cell allows no loss of a write after a power cut: by `--may-lose` or, without it, by the fsync
+/// policy.
 fn is_durable(entry: &Entry<'_>) -> bool {
     let target = &entry.cell.target;
     target.may_lose.map_or(Level::of(target).is_durable(), |most| most.power_cut == LossClass::Nothing)

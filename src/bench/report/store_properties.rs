@@ -9,21 +9,21 @@ use crate::{
     engine::{Fsync, synthetic},
 };
 
-/// Properties of one store.
+/// Properties of one store: loss bounds, memory, and time to open it again.
 pub struct StoreProperties {
     /// Name of the store, with its compression if any.
     pub label: String,
     /// Data structure of the engine; empty if this build does not have the engine.
     pub family: String,
-    /// `true` if all data must fit in memory.
+    /// `true` if the store keeps all its data in memory.
     pub holds_all: bool,
-    /// For each measured fsync policy: its name, and its loss bounds after a kill and after a power cut.
+    /// For each measured fsync policy: its name, and its loss bounds after a kill and after a power cut, as text.
     pub losses: Vec<(&'static str, &'static str, &'static str)>,
     /// Peak memory in the cell with the most data, and the size of that data, as text.
     pub memory: Option<String>,
     /// Time to open the store again in the cell with the most data, and the size of that data, as text.
     pub recovery: Option<String>,
-    /// Memory per byte of keys and values; `None` unless all data must fit in memory.
+    /// Peak memory per byte of keys and values; `None` unless all data must fit in memory.
     pub memory_factor: Option<f64>,
 }
 

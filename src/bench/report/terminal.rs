@@ -43,7 +43,7 @@ pub fn text(run: &Run) -> String {
     text
 }
 
-/// Appends a table of cells and its verdict.
+/// Appends a table of `cells`, which have the table name `name`, and its verdict.
 fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell]) {
     let entries: Vec<_> = cells.iter().map(|cell| Entry::new(run, cell, 0, (0, 0))).collect();
     let rankings = rankings(&entries);
@@ -69,7 +69,8 @@ fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell]) {
     }
 }
 
-/// Appends the verdict of each interleaved comparison, with the number of its blocks.
+/// Appends the verdict of each interleaved comparison, with the number of its blocks (repetitions) and the reason why
+/// it ended.
 fn first_verdicts(text: &mut String, run: &Run) {
     for comparison in &run.comparisons {
         let cells = run.cells.iter().filter(|cell| comparison.cells.contains(&cell.id));
@@ -90,7 +91,7 @@ fn first_verdicts(text: &mut String, run: &Run) {
     }
 }
 
-/// Appends a ranking as a table with a row for each store.
+/// Appends a ranking of stores as a table with a row for each store, below its title if `is_titled`.
 fn ranked(text: &mut String, ranking: &Ranking<'_, '_>, is_titled: bool) {
     if is_titled {
         let _ = writeln!(text, "{}", ranking.title);
@@ -115,8 +116,8 @@ fn ranked(text: &mut String, ranking: &Ranking<'_, '_>, is_titled: bool) {
     text.push_str(&text_table::text(&lines, 4, "  "));
 }
 
-/// Returns the line that explains values of which every repetition was disturbed, and how many there are; empty
-/// if there are none.
+/// Returns the line that explains the mark `!` of values that other programs disturbed in every repetition, with their
+/// number; empty if there are none.
 fn disturbed(run: &Run) -> String {
     let parts: Vec<_> = run.cells.iter().filter_map(|cell| run.disturbed_part(&cell.id)).collect();
     let (Some(most), Some(limit)) = (parts.iter().copied().reduce(f64::max), run.environment.foreign_limit)
@@ -133,7 +134,7 @@ fn disturbed(run: &Run) -> String {
     )
 }
 
-/// Returns the line that explains the values of a table.
+/// Returns the text that explains the values of a table, for its title.
 fn unit(cells: &[&Cell]) -> &'static str {
     match cells.iter().all(|cell| cell.figure == Figure::Throughput) {
         true => {
@@ -168,7 +169,7 @@ fn paragraph(text: &mut String, start: &str, lines: Vec<&str>) {
     }
 }
 
-/// Lines under the column heads of a table that say what a kill and a power cut lose.
+/// Choice whether lines under the column heads of a table say what a kill and a power cut may lose.
 #[derive(Clone, Copy, PartialEq)]
 enum Losses {
     Shown,
@@ -217,7 +218,7 @@ fn render(
     paragraph(text, "n/a: ", distinct(cells.iter().filter_map(|cell| run.unsupported(&cell.id))));
 }
 
-/// Returns two lines of a table with the losses of each column after a kill and after a power cut; none if the
+/// Returns two lines of a table: what each column's store may lose after a kill and after a power cut; none if the
 /// columns are not stores or their losses are not known.
 fn loss_lines(cells: &[&Cell], columns: &[&str]) -> Vec<Vec<String>> {
     let loses = |column: &&str| {
@@ -260,7 +261,8 @@ fn is_complete(run: &Run, cell: &Cell) -> bool {
     (0..blocks.unwrap_or(once)).all(|repetition| run.has(&cell.id, repetition))
 }
 
-/// Returns the main metric of a cell as text, or "failed" if a repetition failed.
+/// Returns the median of a cell's main metric as text, of throughput with the p99 latency; "failed" if a repetition
+/// failed or is missing.
 fn figure(run: &Run, cell: &Cell) -> String {
     median(run, cell, |measurement| match cell.figure {
         Figure::Throughput => Some(measurement.throughput),
@@ -289,7 +291,7 @@ fn mean_ns(run: &Run, cell: &Cell) -> String {
     median(run, cell, mean).map_or("failed".into(), |number| format!("{number:.0}"))
 }
 
-/// Returns the median of a value over all repetitions, or `None` if a repetition failed or is missing.
+/// Returns the median of a value over all repetitions of a cell, or `None` if a repetition failed or is missing.
 fn median(run: &Run, cell: &Cell, number: impl Fn(&Measurement) -> Option<f64>) -> Option<f64> {
     if run.has_failed(&cell.id) || !is_complete(run, cell) {
         return None;

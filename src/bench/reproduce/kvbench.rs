@@ -31,8 +31,8 @@ fn of(table: &Table, ours: &OwnMetrics<'_>) -> String {
     format!("\n## {}: {}\n\nPublished: {}.\n\n{grid}", table.name, table.unit, table.machine)
 }
 
-/// Returns the rows grouped by load, in the order of the publication. In each group, rows that only this run has
-/// come last.
+/// Returns the row labels, grouped by load (pipeline depth and number of clients), in the order of the publication. In
+/// each group, rows that only this run has come last.
 fn rows<'a>(table: &'a Table, ours: &OwnMetrics<'a>) -> Vec<&'a str> {
     let all = distinct(table.names().chain(ours.cells().map(|cell| cell.row.as_str())));
     let load = |row: &'a str| row.split(" | ").skip(1).take(2).collect::<Vec<_>>();

@@ -11,13 +11,14 @@ use crate::{
     engine::Durability,
 };
 
-/// Table cell without a value.
+/// Text of a table cell without a value: a dash.
 pub(super) const NONE: &str = "\u{2013}";
 
-/// A run of a publication's experiment.
+/// Run of a publication's experiment by kvbench, in which the layouts look up its metrics.
 pub(super) struct OwnMetrics<'r> {
     pub run: &'r Run,
-    /// Cells of the experiment with the publication's own counts; empty if they need a file.
+    /// Cells of the experiment with the publication's own numbers of keys and operations; empty if the experiment needs
+    /// a file.
     theirs: Vec<Cell>,
 }
 
@@ -28,8 +29,8 @@ impl<'r> OwnMetrics<'r> {
         Self { run, theirs }
     }
 
-    /// Returns the number of keys of this run and of the publication, or `None` if this run has as many or the
-    /// publication's number is not known.
+    /// Returns the number of keys of this run and that of the publication, or `None` if this run has at least as many
+    /// or the publication's number is not known.
     pub fn fewer_keys(&self) -> Option<(u64, u64)> {
         let most = |cells: &[Cell]| {
             let own = cells.iter().filter(|cell| !cell.reference);
@@ -39,34 +40,35 @@ impl<'r> OwnMetrics<'r> {
         (ours < theirs).then_some((ours, theirs))
     }
 
-    /// Returns the number of operations of the publication in a row, or `None` if it is not known.
+    /// Returns the number of operations that the publication's experiment has in the table row `row`, or `None` if it
+    /// is not known.
     pub fn their_operations(&self, row: &str) -> Option<u64> {
         self.theirs.iter().find(|cell| cell.row == row && !cell.reference)?.workload.operations
     }
 
-    /// Returns the cells of stores, without those that measure the harness.
+    /// Returns the cells of this run that measure stores, without those that measure the harness.
     pub fn cells(&self) -> impl Iterator<Item = &'r Cell> {
         self.run.cells.iter().filter(|cell| !cell.reference)
     }
 
-    /// Returns the names of the measured stores, and the column headings.
+    /// Returns the names of the stores that this run measured, and its column headings, each once.
     pub fn stores(&self) -> Vec<&'r str> {
         distinct(self.cells().flat_map(|cell| [cell.target.store.as_str(), cell.column.as_str()]))
     }
 
-    /// Returns the column headings of the cells with this durability, in their order. Stores in memory have every
-    /// durability.
+    /// Returns the column headings of this run's cells with this durability (an fsync policy), each once. Stores in
+    /// memory count for every durability.
     pub fn columns(&self, durability: Durability) -> Vec<&'r str> {
         distinct(self.cells().filter(|cell| is_at(cell, durability)).map(|cell| cell.column.as_str()))
     }
 
-    /// Returns the cell in this row and column with this durability.
+    /// Returns the cell of this run in this row and column with this durability, or `None` if there is none.
     pub fn cell(&self, row: &str, column: &str, durability: Durability) -> Option<&'r Cell> {
         self.cells().find(|cell| cell.row == row && cell.column == column && is_at(cell, durability))
     }
 
-    /// Returns the formatted median of a metric over all repetitions. Without one, returns `n/a`, `failed`, `not
-    /// yet` or [`NONE`].
+    /// Returns the median of a metric over all repetitions of `cell`, formatted by `show`. Without one, returns `n/a`,
+    /// `failed`, `not yet` or [`NONE`].
     pub fn figure(
         &self,
         cell: Option<&Cell>,
@@ -87,7 +89,7 @@ impl<'r> OwnMetrics<'r> {
         figures.and_then(Spread::of).map_or(NONE.into(), |spread| show(spread.median))
     }
 
-    /// Returns the reasons why values of this run are missing, and the warnings about this machine.
+    /// Returns, as sentences, the reasons why values of this run are missing, and the warnings about this machine.
     pub fn remarks(&self) -> Vec<String> {
         let left_out = self.run.left_out.iter().map(|reason| format!("Left out: {reason}."));
         let timed = self.cells().filter(|cell| !cell.workload.counts_allocations);

@@ -139,7 +139,8 @@ fn grouped(number: u64) -> String {
     number_format::grouped(number as f64)
 }
 
-/// Returns the remarks below the tables.
+/// Returns the section with the remarks, below the tables: stores that only the publication has, missing values, and
+/// warnings.
 fn foot(facts: &Published, ours: &OwnMetrics<'_>) -> String {
     let mut text = String::from("\n## Remarks\n\n");
     let absent = facts.absent(&ours.stores());

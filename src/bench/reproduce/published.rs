@@ -3,32 +3,32 @@
 use crate::bench::plan::options::Publication;
 use serde::Deserialize;
 
-/// Results of one publication.
+/// Published results of one publication, with their experiment and source.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Published {
     pub title: String,
-    /// Source of the results.
+    /// Source of the published results, as text.
     pub source: String,
     /// Date of publication, as far as it is stated.
     pub date: String,
-    /// Description of the experiment, one sentence for each point.
+    /// Description of the published experiment, one sentence for each point.
     pub experiment: Vec<String>,
     /// Differences of the experiment here, and known problems of the published results.
     pub remarks: Vec<String>,
     pub tables: Vec<Table>,
 }
 
-/// One table of a publication.
+/// Published table of measurements, as it was printed.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
     pub name: String,
     pub machine: String,
     pub unit: String,
-    /// Column headings of the values.
+    /// Headings of the table's columns with values.
     pub columns: Vec<String>,
-    /// Rows: the row name, then the values as they were published.
+    /// Rows of the table: the row name, then the values as they were published; `None` for a missing value.
     pub rows: Vec<Vec<Option<String>>>,
 }
 
@@ -44,7 +44,7 @@ impl Published {
         })
     }
 
-    /// Returns the stores of the publication that are not among `ours`.
+    /// Returns the names of the publication's stores that are not among `ours`, each once.
     pub fn absent(&self, ours: &[&str]) -> Vec<String> {
         let mut absent = Vec::new();
         for store in self.tables.iter().flat_map(Table::stores) {
@@ -57,7 +57,7 @@ impl Published {
 }
 
 impl Table {
-    /// Returns the published value in a row and a column.
+    /// Returns the published value in a row and a column, as it was printed; `None` if there is none.
     pub fn figure(&self, row: &str, column: &str) -> Option<&str> {
         let place = self.columns.iter().position(|name| name == column)?;
         let row =
@@ -65,7 +65,7 @@ impl Table {
         row.get(place + 1)?.as_deref()
     }
 
-    /// Returns the names of the rows.
+    /// Returns the names of the table's rows.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.rows.iter().filter_map(|row| row.first()?.as_deref())
     }
@@ -92,7 +92,8 @@ impl Table {
 mod tests {
     use super::*;
 
-    /// Row names are unique in a table, and each table names its source.
+    /// Each publication has a title, a source, a date and tables. Each table has a machine, a unit, and rows with
+    /// unique names and one value or gap for each column.
     #[test]
     fn every_table_is_whole_and_has_its_source() {
         for publication in Publication::ALL {

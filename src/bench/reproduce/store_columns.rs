@@ -22,16 +22,17 @@ type Find<'f> = &'f dyn Fn(&str, &str) -> Option<&'f Cell>;
 /// Function that formats the value of a cell of this run.
 type Show<'f> = &'f dyn Fn(&Cell) -> String;
 
-/// One table: its rows, the published tables with a name for each, and the cells of this run.
+/// Table of a reproduced experiment: its rows, the published tables with a name for each, and the cells of this run.
 struct Layout<'f> {
     heading: &'f str,
     rows: Vec<&'f str>,
     published: Vec<(&'f str, &'f Table)>,
-    /// Column headings of this run.
+    /// Column headings of this run's cells.
     columns: Vec<&'f str>,
     find: Find<'f>,
     show: Show<'f>,
-    /// Published value and the one of this run, per operation; `None` if both have the same counts.
+    /// Function that formats the published value and the one of this run per operation; `None` if both have the same
+    /// number of keys.
     each: Option<FormatPair<'f>>,
 }
 
@@ -65,7 +66,7 @@ impl Layout<'_> {
         grid
     }
 
-    /// Returns a chart for each row, with the published values and those of this run.
+    /// Returns a bar chart for each row, with the published values and those of this run.
     fn charts(&self, title: &str) -> String {
         let number = |text: &str| text.replace(',', "").parse::<f64>().ok();
         let chart =
@@ -93,7 +94,7 @@ fn rate(ours: &OwnMetrics<'_>, cell: &Cell) -> String {
     ours.figure(Some(cell), |m| Some(m.throughput), |rate| format!("{rate:.0}"))
 }
 
-/// Returns the elapsed time per operation in nanoseconds, divided by `divisor`.
+/// Returns the elapsed time per operation of a cell in nanoseconds, divided by `divisor`, as text.
 fn time(ours: &OwnMetrics<'_>, cell: &Cell, divisor: u32) -> String {
     let each = |m: &Measurement| Some(1e9 / m.throughput / f64::from(divisor.max(1)));
     ours.figure(Some(cell), each, |ns| format!("{ns:.0}"))
@@ -225,12 +226,13 @@ pub(super) fn redb(facts: &Published, ours: &OwnMetrics<'_>) -> String {
     )
 }
 
-/// Returns the time per operation of `count` operations that took `ms` milliseconds, or `None` for a single one.
+/// Returns, as text, the time per operation of `count` operations that took `ms` milliseconds, or `None` for a single
+/// one.
 fn each(ms: f64, count: u64) -> Option<String> {
     (count > 1).then(|| number_format::short(Unit::Microseconds, ms * 1e3 / count as f64))
 }
 
-/// Returns the names of the machines of published tables.
+/// Returns a line with the machines on which published tables were measured, each with the table's name.
 fn machines(tables: &[(&str, &Table)]) -> String {
     let named = tables.iter().map(|(name, table)| format!("{name}: {}", table.machine)).collect::<Vec<_>>();
     format!("Published: {}.\n", distinct(named.iter().map(String::as_str)).join("; "))

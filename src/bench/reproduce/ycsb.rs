@@ -31,7 +31,7 @@ fn find<'c>(cells: &[&'c Cell], row: &str, column: &str) -> Option<&'c Cell> {
     cells.iter().copied().find(|cell| cell.row == row && cell.column == column)
 }
 
-/// Returns the table of the published workloads with the throughput that was measured here.
+/// Returns a table of the workloads: their published description, and the throughput that was measured here.
 fn throughput(published: &Table, ours: &OwnMetrics<'_>, cells: &[&Cell]) -> Grid {
     let columns = columns(cells);
     let words = published.columns.iter().map(|name| format!("{name}, published"));
@@ -49,7 +49,7 @@ fn throughput(published: &Table, ours: &OwnMetrics<'_>, cells: &[&Cell]) -> Grid
     grid
 }
 
-/// Returns the table of mean latencies in microseconds by kind of operation.
+/// Returns a table of the mean latencies that were measured here, in microseconds by kind of operation.
 fn latency(ours: &OwnMetrics<'_>, cells: &[&Cell]) -> Grid {
     let columns = columns(cells);
     let heads = ["workload", "operation"].into_iter().chain(columns.iter().copied());

@@ -1,4 +1,4 @@
-//! Cells of a benchmark run: a target and a workload each.
+//! Cells of a benchmark run: each is one store or server with its settings (the target), and one workload.
 
 use crate::engine::{Loss, LossClass};
 use clap::ValueEnum;
@@ -6,183 +6,196 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One engine (or server) x workload x setting: a number in a table.
+/// Cell of a benchmark run: one store or server, one workload, one setting. A table shows it as one number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
-    /// Unique in the run, and the same in every run of the same cell, so that runs can be compared.
+    /// Id of the cell: unique in a run, and equal in all runs of the same store, workload and setting, so that runs can
+    /// be compared.
     pub id: String,
-    /// The table it belongs to. A table never mixes durability levels, or in process and over the wire.
+    /// Name of the table that shows the cell. Except for the harness overhead, all cells of a table are measured in
+    /// process, or all over the wire, and under one fsync policy unless `--may-lose` chose the policies.
     pub table: String,
-    /// Its row in that table.
+    /// Label of the cell's row in the table; ` | ` separates its parts, one for each part of the run's `row_heading`.
     pub row: String,
-    /// Its column in that table.
+    /// Heading of the cell's column in the table.
     pub column: String,
-    /// What is measured.
+    /// Store or server that the cell measures, with its settings.
     pub target: Target,
-    /// What it is made to do.
+    /// Workload that the store executes.
     pub workload: Workload,
-    /// Cells of one group are measured one after the other in one process, on the same data: `get` reads
-    /// what `set` has written. They stand side by side. A cell without one has a process of its own.
+    /// Name of the cell's group. The cells of a group follow each other in the list, and are measured one after the
+    /// other in one process on the same data: `get` reads what `set` has written. A cell without a group has a process
+    /// and data of its own.
     #[serde(default)]
     pub group: Option<String>,
-    /// Whether it runs at the same time as the cell before it, until that one ends.
+    /// `true` if the cell runs at the same time as the previous cell of the list, until that one ends.
     #[serde(default)]
     pub together: bool,
-    /// What of the measurement its table shows.
+    /// Main metric of the cell: the one that its table shows.
     #[serde(default)]
     pub figure: Figure,
-    /// Whether it measures the harness, not an engine. Such a cell is in no table of engines.
+    /// `true` if the cell measures the harness overhead with the no-op engine, and no store. Such a cell is in no table
+    /// of stores.
     #[serde(default)]
     pub reference: bool,
-    /// Block device of its own. Such a cell measures bytes and sizes, no rates, latencies or times.
+    /// Block device for the files of this cell alone; absent: they are on the device of `--dir`. Such a cell measures
+    /// bytes and sizes, no rates, latencies or times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_device: Option<OwnDevice>,
 }
 
-/// A loop device with a file system for the files of one cell.
+/// Loop device with a file system of its own, on which the kernel counts what one cell's store reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnDevice {
-    /// Read-ahead of the device in KiB; absent: that of the machine's device.
+    /// Read-ahead of the loop device in KiB; absent: that of the device of `--dir`.
     pub read_ahead_kib: Option<u64>,
 }
 
-/// The part of a measurement that a table shows.
+/// Main metric of a cell: the one that its table shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
-    /// Operations in each second; more is better.
+    /// Operations per second; more is better.
     #[default]
     Throughput,
-    /// Measured time in milliseconds; less is better.
+    /// Duration of the measurement in milliseconds; less is better.
     Milliseconds,
-    /// Bytes on disk; less is better.
+    /// Size of the store's files in bytes; less is better.
     DiskBytes,
-    /// Bytes read from the device by GET; less is better.
+    /// Bytes read from the block device per GET; less is better.
     DeviceReadBytes,
 }
 
-/// What is measured.
+/// Store or server that a cell measures, with its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Target {
-    /// In process or over the wire.
+    /// Path of operations to the store: function calls in process, or RESP requests over the wire.
     pub access: Access,
-    /// Engine name, or the name given to a foreign server (`redis`).
+    /// Name of the engine (`rocksdb`), or the name given to an external server (`redis`).
     pub store: String,
-    /// Whether it has files.
+    /// `true` if the store is known to have files; `false` if all data are in memory, or the server's setting is
+    /// unknown.
     pub persistent: bool,
-    /// `always`, `everysec`, `no`; absent for a server that cannot be asked.
+    /// fsync policy: `always`, `everysec` or `no` (`no` also for a store without files); absent if that of an external
+    /// server is not known.
     pub fsync: Option<String>,
-    /// Who commits what its threads write.
+    /// Commit path of writes in process: each thread by itself, or one thread for all (group commit).
     #[serde(default)]
     pub commits: Commits,
-    /// How much of what is acknowledged a fault takes; absent where nobody knows.
+    /// Upper bound on the acknowledged writes that a kill or a power cut may lose; absent if it is not known.
     #[serde(default)]
     pub loses: Option<Loses>,
-    /// The most that the run allowed a store to lose (`--may-lose`). The fsync policy was chosen by it, so
-    /// targets with equal values are ranked together whatever their policies.
+    /// Largest loss that the user allows (`--may-lose`); absent without the flag. Each store has its fastest fsync
+    /// policy that loses no more, and targets with equal values are ranked together whatever their policies.
     #[serde(default)]
     pub may_lose: Option<Loses>,
-    /// Cache budget in bytes.
+    /// Maximum size of the engine's cache in bytes; 0 for a server other than kvbench, whose cache is not known.
     pub cache_bytes: u64,
-    /// `none` or `lz4`.
+    /// Compression of the store's blocks on disk: `none` or `lz4`.
     pub compression: String,
-    /// Address of a server that was already running.
+    /// `HOST:PORT` of a server that was already running (`--target`); absent in process, and if the run starts the
+    /// server.
     pub address: Option<String>,
-    /// Name of the program that serves it, where that is another one than kvbench: `redis-server`.
+    /// Name of the program that serves the store if it is not kvbench (`redis-server`); otherwise absent.
     #[serde(default)]
     pub program: Option<String>,
-    /// Read-ahead of a memory map by the kernel: `on` or `off`; absent: the engine's default.
+    /// Read-ahead by the kernel in the memory map of the engine's data file: `on` or `off`; absent: the engine's
+    /// default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ahead: Option<String>,
-    /// Sentences from the engine's description that a reader of its numbers must know.
+    /// Sentences from the engine's description that qualify its results; reports show them as footnotes.
     pub caveats: Vec<String>,
 }
 
-/// How much of what was acknowledged is lost.
+/// Upper bounds on the acknowledged writes that a store may lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Loses {
-    /// When the process is killed.
+    /// Loss after a kill of the process.
     pub kill: LossClass,
-    /// When the machine loses power.
+    /// Loss after a power cut of the machine.
     pub power_cut: LossClass,
 }
 
-/// How operations reach the engine.
+/// Path of operations to the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// Calls of `dyn Engine` from the threads of the driver.
+    /// Function calls of the engine from the benchmark's threads.
     InProcess,
-    /// RESP over loopback to a server process.
+    /// RESP requests over TCP to a server process.
     Wire,
 }
 
-/// Who commits what threads in process write. Over the wire it is the server, always in groups.
+/// Commit path of writes in process. Over the wire the server commits, always in groups, and the value is `own`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Commits {
-    /// Each thread calls the engine with its own writes, as a program that embeds it does: at the same time
-    /// where the engine allows that, else in turn.
+    /// Each thread calls the engine with its own writes, as a program that embeds the engine does: at the same time as
+    /// other threads if the engine allows that, otherwise in turn.
     #[default]
     Own,
-    /// One thread takes what all of them wait for, and makes one commit of it, as our server does.
+    /// One thread takes the writes of all waiting threads and commits them together, as the kvbench server does.
     Groups,
 }
 
-/// What an engine is made to do.
+/// Workload of a cell: mix of operations, keys, values, and length of the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
-    /// Name, such as `set` or `ycsb-a`.
+    /// Name of the workload, such as `set` or `ycsb-a`.
     pub name: String,
-    /// Parts of each kind of operation: weights, in the order of their names.
+    /// Weight of each kind of operation: with `get` 3 and `update` 1, three of four operations read.
     pub mix: BTreeMap<Operation, f64>,
-    /// Keys that are loaded before, and that operations choose from.
+    /// Number of keys that are loaded before the measurement, and from which operations choose.
     pub keys: u64,
     /// Key length in bytes.
     pub key_bytes: Size,
     /// Value length in bytes.
     pub value_bytes: Size,
-    /// The part of a value that is random, from 0 to 1; the rest compresses.
+    /// Share of each value that is random bytes, from 0 to 1; the rest is zeros, which can be compressed.
     #[serde(default = "all")]
     pub value_entropy: f64,
-    /// How keys are chosen.
+    /// Order or distribution in which operations choose keys.
     pub order: Order,
-    /// Driver threads, or clients over the wire.
+    /// Number of benchmark threads in process, or of clients over the wire.
     pub threads: u32,
-    /// Writes in one atomic batch, or requests in one pipeline over the wire.
+    /// Number of writes in one atomic batch in process, or of requests in one pipeline over the wire.
     pub batch: u32,
-    /// Ends after so many seconds ...
+    /// Time limit of the measurement in seconds; absent: none. With `operations` too, the limit that is reached first
+    /// ends it.
     pub seconds: Option<f64>,
-    /// ... or after so many operations, whichever is given.
+    /// Number of operations, of all threads together, after which the measurement ends; absent: no such limit.
     pub operations: Option<u64>,
-    /// Seconds of the same load before measuring.
+    /// Seconds before the measurement in which the mix runs without its inserts and deletes, to warm up; 0: no warm-up.
     pub warmup_seconds: f64,
-    /// Operations started in each second, when they do not wait for each other (open loop). Latency
-    /// then counts from the intended start.
+    /// Operations that all threads together start per second, whether or not earlier ones have ended (open loop);
+    /// latency then counts from the intended start. Absent: each thread starts an operation when its previous one has
+    /// ended.
     pub rate: Option<f64>,
-    /// Pairs that one scan visits.
+    /// Number of pairs that one scan visits.
     pub scan_length: u32,
     /// `true` if each scan visits a random number of pairs from 1 to `scan_length`, all equally likely.
     #[serde(default)]
     pub random_scan_length: bool,
-    /// So many first bytes of a key are the prefix of the keys that a scan visits; without, it goes from a
+    /// Length in bytes of the key prefix that all pairs of a scan share; absent: a scan visits all pairs from a chosen
     /// key on.
     #[serde(default)]
     pub prefix_bytes: Option<u32>,
-    /// Whether allocations are counted, in place of time: counting takes some.
+    /// `true` if the cell measures the number and size of the engine's memory allocations, not its speed: counting
+    /// takes time.
     #[serde(default)]
     pub counts_allocations: bool,
-    /// Seed of everything random in the first repetition. Each further repetition has a seed made from it, the same
-    /// for all stores.
+    /// Seed of all random keys, values and choices in repetition 0. Later repetitions have seeds derived from it, the
+    /// same for all stores.
     pub seed: u64,
-    /// What the cell does in place of operations of `mix`, if anything.
+    /// Kind of work of the cell: operations of `mix`, or one action in place of them, such as a count of all keys.
     #[serde(default)]
     pub step: CellKind,
-    /// Whether keys are spread over all byte strings (a hash of their number) or lie in the order of
-    /// their numbers.
+    /// `true` if keys are spread over all byte strings, by a hash of their numbers; `false` if they sort in the order
+    /// of their numbers.
     #[serde(default)]
     pub hashed_keys: bool,
-    /// File of the pairs, when they are not made: records of one key and one value.
+    /// Path of a file that holds the pairs, as records of one key and one value (`--data`); absent: pairs are
+    /// generated.
     #[serde(default)]
     pub data: Option<String>,
     /// Time to live of values that operations write, in milliseconds; absent if they do not expire. Loaded values expire
@@ -195,49 +208,53 @@ fn all() -> f64 {
     1.0
 }
 
-/// What a cell does.
+/// Kind of work that a cell measures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "Step")]
 pub enum CellKind {
-    /// Operations of the mix.
+    /// Operations of the workload's mix.
     #[default]
     Operations,
-    /// Counts the keys once.
+    /// Counts all keys of the store once.
     Count,
-    /// Syncs: its number is what the cells before it left on disk.
+    /// Flushes and syncs the store, and measures the size of its files as the earlier cells of the group left them.
     DiskSize,
-    /// Makes the files as small as the engine can, and closes them; the cells after it find them so.
+    /// Makes the store's files as small as the engine can, and opens the store again: later cells of the group use the
+    /// small files.
     Compact,
-    /// Reads the file of pairs into memory with one thread, without an engine.
+    /// Reads the data file (`--data`) into memory, and each of its pairs in order, with one thread and without an
+    /// engine.
     SourceScan,
-    /// Reads pairs of that file by their keys with one thread, through an index of them in memory.
+    /// Reads values from the data file (`--data`) by key, through an index in memory, with one thread and without an
+    /// engine.
     SourceGet,
-    /// Walks over all keys in their order and removes every other one, by chance.
+    /// Scans all keys in the engine's order and removes about every other one, chosen at random.
     Retain,
-    /// Removes as many keys as the workload has operations, always the first of those that are left.
+    /// Removes the number of keys that `operations` says, always the first of the keys that are left.
     Pop,
-    /// Opens the store after its process was killed while it updated, and its files were dropped from the page cache.
+    /// Opens the store and reads one key, after its process was killed during updates and its files were dropped from
+    /// the page cache.
     Recovery,
 }
 
-/// Kinds of operation.
+/// Kind of operation of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
-    /// Reads a key that is there, and checks its value.
+    /// Reads a key that exists, and checks its value.
     Get,
-    /// Reads a key that is not there.
+    /// Reads a key that does not exist.
     GetMiss,
-    /// Replaces the value of a key that is there.
+    /// Replaces the value of a key that exists.
     Update,
-    /// Adds a key.
+    /// Inserts a key that does not exist.
     Insert,
-    /// Reads a key and writes a value made from it.
+    /// Reads the value of a key, and writes a new value made from it.
     ReadModifyWrite,
-    /// Visits pairs from a key on.
+    /// Visits pairs in key order, from a chosen key on.
     Scan,
-    /// Removes a key.
+    /// Removes a key that exists.
     Delete,
 }
 
@@ -248,7 +265,7 @@ impl Operation {
     }
 }
 
-/// All kinds of operation, in the order of tables.
+/// All kinds of operation, in the order in which tables list them.
 pub const OPERATIONS: [Operation; 7] = [
     Operation::Get,
     Operation::GetMiss,
@@ -263,25 +280,28 @@ pub const OPERATIONS: [Operation; 7] = [
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Size {
-    /// So many bytes.
+    /// Equal length of all keys or values, in bytes.
     Fixed(u32),
-    /// Each length of the range equally likely, both ends included.
+    /// Smallest and largest length in bytes: each length from the first to the second, both included, is equally
+    /// likely.
     Uniform(u32, u32),
 }
 
-/// How keys are chosen.
+/// Order or distribution in which operations choose keys.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// One after the other.
+    /// Keys in the order of their numbers; after the last key, the first one follows.
     Sequential,
-    /// Each equally likely.
+    /// Each key is equally likely.
     Uniform,
-    /// YCSB's scrambled zipfian with this theta (0.99 there): a rank of ten billion, hashed to a key.
+    /// YCSB's scrambled zipfian distribution with this theta (YCSB: 0.99): a rank below ten billion is drawn, and
+    /// hashed to a key.
     Zipfian(f64),
-    /// Zipfian, counted from the key inserted last.
+    /// Zipfian distribution from the newest key back: the key that was inserted last is the most likely.
     Latest,
-    /// The first part gets the second part of all operations: 0.1, 0.9 is "90% to 10% of keys".
+    /// Share of the keys that are hot, and share of the operations that choose them: 0.1 and 0.9 for 90% of operations
+    /// on 10% of keys.
     HotSet(f64, f64),
 }
 

@@ -1,4 +1,4 @@
-//! Interleaved comparison of the stores of a table: what was measured in its blocks, and the verdicts.
+//! Interleaved comparison (`--interleave`): the stores of a table take turns; its measurements and verdicts.
 
 use super::{
     disturbance::Disturbance,
@@ -13,51 +13,54 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Comparison of the cells of a table, whose stores took turns.
+/// Interleaved comparison of the cells of a table, whose stores took turns.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// Name of the table.
+    /// Name of the compared table.
     pub id: String,
-    /// Ids of the compared cells; [`SliceRecord::store`] is an index into this list.
+    /// Ids of the compared cells, one for each store; [`SliceRecord::store`] is an index into this list.
     pub cells: Vec<String>,
-    /// Difference below which stores are equal.
+    /// Relative difference of rates below which two stores count as equal.
     pub margin: Margin,
-    /// Division of the blocks into slices; absent before the pilot has ended.
+    /// Length of the turns (slices) of the stores, and their work in a block; absent before the pilot has chosen them.
     #[serde(default)]
     pub slicing: Option<Slicing>,
-    /// Planned looks, fixed after the first five blocks; absent before.
+    /// Numbers of blocks after which the stores are compared, planned after the first five blocks; absent before.
     #[serde(default)]
     pub looks: Option<Looks>,
-    /// Complete blocks, in the order in which they were measured. The sample of a cell with the repetition N was
-    /// measured in block N, counted from 0.
+    /// Complete blocks (repetitions in which all stores took turns), in the order in which they were measured. The
+    /// sample of a cell with the repetition N was measured in block N, counted from 0.
     pub blocks: Vec<Block>,
-    /// Verdicts on all pairs of stores at the newest look.
+    /// Verdicts on all pairs of stores at the latest comparison; empty before the first.
     pub verdicts: Vec<PairVerdict>,
-    /// Reason why no more blocks are measured; absent before the end.
+    /// Reason why no more blocks are measured; absent while the comparison goes on.
     #[serde(default)]
     pub end: Option<End>,
 }
 
-/// Division of blocks into slices, found by a pilot.
+/// Length of the turns (slices) of the stores in a comparison, and work of each store in a repetition (block). A pilot,
+/// a short measurement before the first block, chooses them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Slicing {
-    /// Maximum length of a slice in seconds.
+    /// Maximum length in seconds of a slice: the time for which one store runs while all others are stopped.
     pub slice_seconds: f64,
-    /// Seconds at the start of each slice that do not count: caches and CPU frequency were those of another store.
+    /// Seconds at the start of each turn of a store that do not count: caches and CPU frequency were those of another
+    /// store.
     pub discarded_seconds: f64,
-    /// Work of each store in a block.
+    /// Work that each store does in a block (a repetition of the comparison).
     pub work: Work,
-    /// Rates of the pilot, one for each store that did not fail.
+    /// Rates that the pilot measured, one for each store that did not fail.
     pub pilot: Vec<PilotRate>,
-    /// `true` if the rates in turn and alone agree within 3% for each store; `false` if slices reached their maximum
-    /// length before.
+    /// `true` if each store's rate in turns is within 3% of its rate alone; `false` if slices reached their maximum
+    /// length before that.
     pub is_like_alone: bool,
-    /// Seconds that the pilot took, with its loads.
+    /// Duration of the pilot in seconds, with the loads of the stores.
     pub seconds: f64,
 }
 
 impl Slicing {
-    /// Returns the seconds that the slices of a block take at the rates of the pilot, without the loads.
+    /// Returns the seconds that all stores together run in a block, at the rates that the pilot measured and without
+    /// the loads.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub fn block_seconds(&self) -> f64 {
         let of = |rate: &PilotRate| match self.work {
@@ -68,106 +71,107 @@ impl Slicing {
     }
 }
 
-/// Work of each store in a block.
+/// Work that each store does in a block, which is one repetition of an interleaved comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Work {
-    /// Equal running time, in seconds: for work that only reads.
+    /// Equal running time of all stores, in seconds: for workloads that only read.
     Seconds(f64),
-    /// Equal number of operations: for work that writes.
+    /// Equal number of operations of all stores: for workloads that write.
     Operations(u64),
 }
 
-/// Rate of a store in the pilot.
+/// Rate of a store in the pilot, a short measurement before an interleaved comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PilotRate {
-    /// Index of the store's cell.
+    /// Index of the store's cell in the comparison's list of cells.
     pub store: usize,
-    /// Operations per second in one slice of two seconds.
+    /// Operations per second of the store alone: in one run of two seconds, whose first quarter does not count.
     pub alone: f64,
-    /// Operations per second in slices between those of the other stores.
+    /// Operations per second in turns between those of the other stores, without the discarded start of each turn.
     pub in_turn: f64,
 }
 
-/// One repetition of a comparison, with a fresh instance of each store.
+/// Block: one repetition of an interleaved comparison, in which each store is a fresh instance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Block {
-    /// Seed of keys, values and choices, the same for all stores.
+    /// Seed of the block's keys, values and random choices, the same for all stores.
     pub seed: u64,
-    /// All slices, in the order in which they ran.
+    /// All slices (turns of one store each), in the order in which they ran.
     pub slices: Vec<SliceRecord>,
-    /// CPU time that other processes used during the block; absent if unknown.
+    /// Share of the CPU time that other processes and virtual machines took during the block; absent if unknown.
     #[serde(default)]
     pub disturbance: Option<Disturbance>,
-    /// Seconds that the block took, with loads and verification.
+    /// Duration of the block in seconds, with loads, verification, and attempts that other processes disturbed.
     pub seconds: f64,
 }
 
-/// Time in which one store of a block ran.
+/// Slice of a block: one turn of one store, while all other stores were stopped.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SliceRecord {
-    /// Index of the store's cell.
+    /// Index of the store's cell in the comparison's list of cells.
     pub store: usize,
-    /// Operations that count.
+    /// Number of operations in the slice that count: those after its discarded start; 0 if the slice was too short.
     pub operations: u64,
-    /// Seconds in which these operations were done.
+    /// Seconds of the slice that count: those after its discarded start.
     pub seconds: f64,
-    /// Operations at the start of the slice that do not count.
+    /// Number of operations at the start of the slice that do not count.
     pub discarded_operations: u64,
-    /// Seconds in which these operations were done.
+    /// Seconds at the start of the slice that do not count.
     pub discarded_seconds: f64,
 }
 
-/// Verdict on two stores.
+/// Verdict of an interleaved comparison on a pair of stores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PairVerdict {
-    /// Id of the first cell.
+    /// Id of the first store's cell.
     pub first: String,
-    /// Id of the second cell.
+    /// Id of the second store's cell.
     pub second: String,
-    /// Rate of the first store relative to that of the second.
+    /// Estimated rate of the first store, divided by that of the second.
     pub ratio: f64,
-    /// Lower end of the confidence interval of `ratio`, corrected for all pairs and looks.
+    /// Lower end of the confidence interval of `ratio`: 95%, corrected for the number of pairs and of evaluations.
     pub low: f64,
-    /// Upper end of the confidence interval.
+    /// Upper end of the confidence interval of `ratio`, whose lower end is `low`.
     pub high: f64,
-    /// Blocks that the verdict uses.
+    /// Number of blocks (repetitions of the comparison) that the verdict uses.
     pub blocks: u32,
-    /// Verdict on the first store.
+    /// Kind of the verdict on the first store, compared with the second.
     pub verdict: VerdictKind,
-    /// The verdict in words.
+    /// Verdict on the first store as a sentence without subject: "faster by at least 4.1%".
     pub sentence: String,
 }
 
-/// Kind of a verdict.
+/// Kind of the verdict on the first of two compared stores. The margin is the difference below which stores count as
+/// equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum VerdictKind {
-    /// Faster, and not shown to be within the margin.
+    /// The first store is faster, and the difference is not shown to be below the margin.
     Faster,
-    /// Slower, and not shown to be within the margin.
+    /// The first store is slower, and the difference is not shown to be below the margin.
     Slower,
-    /// Faster by less than the margin.
+    /// The first store is faster, but by less than the margin.
     SlightlyFaster,
-    /// Slower by less than the margin.
+    /// The first store is slower, but by less than the margin.
     SlightlySlower,
-    /// Equal within the margin.
+    /// The stores differ by less than the margin, and neither is shown to be faster.
     Equal,
-    /// Neither a difference nor equality is shown.
+    /// Neither a difference of the stores nor equality is shown.
     CannotTell,
 }
 
-/// Reason why a comparison has no more blocks.
+/// Reason why an interleaved comparison measures no more blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
-    /// Each pair has a verdict.
+    /// Each pair of stores has a verdict other than "cannot tell".
     Decided,
-    /// The last planned look is over.
+    /// The planned number of blocks is measured.
     Planned,
-    /// Another block would exceed the budget.
+    /// Another block would exceed the time of `--budget`.
     Budget,
-    /// Fewer than two stores could be measured.
+    /// Fewer than two stores could be measured without a failure.
     Failed,
 }
 
@@ -185,8 +189,8 @@ impl From<Verdict> for VerdictKind {
 }
 
 impl Block {
-    /// Returns the rate of a store, in operations per second: all its operations that count by their time. `None` if
-    /// none count.
+    /// Returns the rate of a store in the block, in operations per second, without the discarded starts of its slices;
+    /// `None` if no operation counts. `store` is the index of its cell.
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     pub fn rate(&self, store: usize) -> Option<f64> {
         let own = || self.slices.iter().filter(|slice| slice.store == store);
@@ -197,13 +201,14 @@ impl Block {
 }
 
 impl Comparison {
-    /// Returns the seconds that pilot and blocks have taken so far.
+    /// Returns the seconds that the comparison has taken so far: its pilot and its blocks.
     pub fn seconds(&self) -> f64 {
         let pilot = self.slicing.as_ref().map_or(0.0, |slicing| slicing.seconds);
         pilot + self.blocks.iter().map(|block| block.seconds).sum::<f64>()
     }
 
-    /// Returns the natural logarithm of the rate of each of `stores` by block.
+    /// Returns, for each of `stores` (indices of cells), the natural logarithm of its operations per second by block
+    /// number.
     pub fn rates(&self, stores: &[usize]) -> Vec<BTreeMap<u32, f64>> {
         let of = |store: &usize| {
             let rates = (0..).zip(&self.blocks).filter_map(|(number, block)| {
@@ -215,8 +220,8 @@ impl Comparison {
         stores.iter().map(of).collect()
     }
 
-    /// Compares all pairs of `stores` at the newest look, and replaces the verdicts. Returns `true` if each pair has a
-    /// verdict.
+    /// Compares all pairs of `stores` (indices of cells) with the blocks of the latest planned evaluation, and replaces
+    /// the verdicts. Returns `true` if each pair is decided.
     pub fn evaluate(&mut self, stores: &[usize], looks: &Looks) -> bool {
         let pairwise = Pairwise::of(&self.rates(stores), looks, self.margin);
         let id = |place: usize| stores.get(place).and_then(|store| self.cells.get(*store)).cloned();

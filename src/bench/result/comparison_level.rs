@@ -1,21 +1,23 @@
-//! Level and loss bound of a cell, which decide whether two cells may be compared.
+//! Level (access, commit path and fsync policy) and loss bound of a cell, which decide whether two cells may be
+//! compared.
 
 use super::{Access, Commits, Loses, Target};
 use crate::engine::{Durability, Fsync, LossClass, synthetic};
 use std::fmt;
 
-/// Access, fsync policy and commit path of a cell. Metrics of different levels are never compared and never
-/// share a table, because they answer different questions. Levels of cells whose policies were chosen by the
-/// same `--may-lose` are equal: their question is the loss.
+/// Level of a cell: access, commit path and fsync policy. Metrics of different levels are never compared and never
+/// share a table, because they answer different questions. If the same `--may-lose` chose the policies of two cells,
+/// different policies make no different levels.
 #[derive(Clone, Copy, Debug)]
 pub struct Level {
     /// Access to the engine: in process or over the wire.
     pub access: Access,
     /// Commit path of writes in process: each thread by itself, or kvbench's group commit.
     pub commits: Commits,
-    /// Durability of an acknowledged write; `None` for a server whose fsync policy cannot be determined.
+    /// Place of acknowledged writes: memory, or files that are synced by an fsync policy; `None` for a server whose
+    /// fsync policy is not known.
     pub durability: Option<Durability>,
-    /// Loss by which the fsync policy was chosen (`--may-lose`).
+    /// Allowed loss by which the fsync policy was chosen (`--may-lose`); `None` without the flag.
     pub may_lose: Option<Loses>,
 }
 
@@ -29,7 +31,7 @@ impl PartialEq for Level {
 impl Eq for Level {}
 
 impl Level {
-    /// Returns the level of a target.
+    /// Returns the level (access, commit path and fsync policy) of a cell's target.
     pub fn of(target: &Target) -> Self {
         let named = |fsync: &Fsync| target.fsync.as_deref() == Some(fsync.as_str());
         let durability = match Fsync::ALL.into_iter().find(named) {
@@ -41,17 +43,17 @@ impl Level {
         Self { access: target.access, commits: target.commits, durability, may_lose: target.may_lose }
     }
 
-    /// Returns `true` if an acknowledged write is durable.
+    /// Returns `true` if acknowledged writes are durable: the store has files and the fsync policy `always`.
     pub fn is_durable(self) -> bool {
         self.durability == Some(Durability::Files(Fsync::Always))
     }
 
-    /// Returns `true` under the fsync policy `everysec`.
+    /// Returns `true` if the store has files and the fsync policy `everysec`.
     pub fn is_everysec(self) -> bool {
         self.durability == Some(Durability::Files(Fsync::EverySec))
     }
 
-    /// Returns the access to the engine and its commit path as text for people.
+    /// Returns the access to the engine and its commit path as text for people: "in process, group commit".
     pub fn access_words(self) -> &'static str {
         match (self.access, self.commits) {
             (Access::InProcess, Commits::Own) => "in process",
@@ -60,7 +62,8 @@ impl Level {
         }
     }
 
-    /// Returns the access and the commit path as they are in the ids of cells, which are the same in every version.
+    /// Returns the access and the commit path as they are in the ids of cells (`in-process`), which are the same in
+    /// every version.
     pub fn access_id(self) -> &'static str {
         match (self.access, self.commits) {
             (Access::InProcess, Commits::Own) => "in-process",
@@ -69,7 +72,8 @@ impl Level {
         }
     }
 
-    /// Returns the durability of an acknowledged write as text for people.
+    /// Returns the fsync policy as text for people ("fsync always", "in memory"), or the allowed loss if `--may-lose`
+    /// chose the policy.
     pub fn durability_words(self) -> String {
         if let Some(most) = self.may_lose {
             return at_most(most);
@@ -81,22 +85,22 @@ impl Level {
         }
     }
 
-    /// Returns the name of the durability that is part of a cell's id.
+    /// Returns the part of a cell's id for its durability: the fsync policy, `memory` without files, or `unknown`.
     pub fn durability_word(self) -> &'static str {
         self.durability.map_or("unknown", Durability::word)
     }
 }
 
-/// Returns `true` if the metrics of two targets may be ranked: the level is equal and, for work that writes
-/// (`writes`), the loss bound, unless both run the policy that `--may-lose` chose. Under fsync policy `no`, one
-/// engine loses the writes that the kernel had not yet written to the disk, another all since its start. Reads
-/// lose nothing.
+/// Returns `true` if the metrics of two targets may be ranked: access, commit path and fsync policy are equal and, for
+/// work that writes (`writes`), the loss bound. If both targets have the policy that `--may-lose` chose, policy and
+/// loss bound may differ. Under fsync policy `no`, one engine loses the writes that the kernel had not yet written to
+/// the disk, another all since its start. Reads lose nothing.
 pub fn may_be_ranked(one: &Target, other: &Target, writes: bool) -> bool {
     let loses_the_same = one.may_lose.is_some() || one.loses == other.loses;
     Level::of(one) == Level::of(other) && (!writes || loses_the_same)
 }
 
-/// Returns an upper bound on the loss as text: "loses at most a second".
+/// Returns an upper bound on the lost writes as text: "loses at most a second".
 pub fn at_most(most: Loses) -> String {
     let words = |class| match class {
         LossClass::Nothing => "nothing",
@@ -113,7 +117,7 @@ pub fn at_most(most: Loses) -> String {
     }
 }
 
-/// Returns the class of a loss in few words, for a column of a table.
+/// Returns the class of a loss in few words, for a column of a table: "a second".
 pub fn brief(class: LossClass) -> &'static str {
     match class {
         LossClass::Nothing => "nothing",
@@ -124,8 +128,8 @@ pub fn brief(class: LossClass) -> &'static str {
     }
 }
 
-/// Returns the loss that a fsync policy is meant to allow: nothing under `always`, a second under `everysec`,
-/// what the system had not written under `no`.
+/// Returns the loss that a fsync policy is meant to allow: nothing under `always`, a second under `everysec`, what the
+/// system had not written under `no`; everything without files.
 pub fn of_policy(durability: Durability) -> Loses {
     let both = |class| Loses { kill: class, power_cut: class };
     match durability {
@@ -137,13 +141,13 @@ pub fn of_policy(durability: Durability) -> Loses {
 }
 
 impl Loses {
-    /// Returns `true` if the loss is at most `most`, after a kill and after a power cut.
+    /// Returns `true` if the loss is at most `most`, both after a kill and after a power cut.
     pub fn is_within(self, most: Self) -> bool {
         self.kill <= most.kill && self.power_cut <= most.power_cut
     }
 
-    /// Returns the reason why the loss exceeds `most`: "a power cut may lose the whole database". Empty if it
-    /// does not.
+    /// Returns the reason why the loss exceeds `most`: "a power cut may lose the whole database". Empty if the loss is
+    /// within `most`.
     pub fn excess(self, most: Self) -> String {
         let (what, class) = match (self.power_cut > most.power_cut, self.kill > most.kill) {
             (true, true) if self.kill == self.power_cut => ("a kill or a power cut", self.kill),
@@ -162,8 +166,8 @@ impl Loses {
     }
 }
 
-/// Returns the loss bound of a target from the result file or, without one, from this build's engine of that
-/// name. Returns `None` if neither is known.
+/// Returns the loss bound of a target: the one in the result file or, without it, that of this build's engine of the
+/// target's name. Returns `None` if neither is known.
 pub fn loses(target: &Target) -> Option<Loses> {
     let known = || {
         let info = synthetic::info(&target.store).filter(|_| target.address.is_none())?;
@@ -172,7 +176,8 @@ pub fn loses(target: &Target) -> Option<Loses> {
     target.loses.or_else(known)
 }
 
-/// Returns the loss bound from the result file as text, or `None` if the file has none.
+/// Returns the loss bound in the result file as text: "a kill or a power cut loses nothing". `None` if the file has
+/// none.
 pub fn loses_words(target: &Target) -> Option<String> {
     let Loses { kill, power_cut } = target.loses?;
     Some(match kill == power_cut {

@@ -1,20 +1,19 @@
-//! Use of the CPUs by other processes and machines.
+//! Use of the CPUs by other processes and virtual machines during a measurement.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// CPU time that other programs and machines took during a job, as parts of all CPU time.
+/// CPU time that other processes and virtual machines took during a measurement, as shares of the time of all CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disturbance {
-    /// Part of other programs on this machine.
+    /// Share of the CPU time that other processes of this machine took, from 0 to 1.
     pub foreign: f64,
-    /// Part of other virtual machines on the same host.
+    /// Share of the CPU time that other virtual machines on the same host took (steal time), from 0 to 1.
     pub stolen: f64,
 }
 
 impl Disturbance {
-    /// Returns the share of CPU time that other processes and other virtual machines took together, from 0 to
-    /// 1.
+    /// Returns the share of the CPU time, from 0 to 1, that other processes and virtual machines took together.
     pub fn part(&self) -> f64 {
         self.foreign + self.stolen
     }

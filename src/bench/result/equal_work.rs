@@ -36,7 +36,7 @@ fn difference(run: &Run, first: &Cell, cell: &Cell) -> Option<String> {
     })
 }
 
-/// Returns the number of keys before and after a measurement. The number after it is `None` for a workload
+/// Returns the number of keys before and after a measurement of `cell`. The number after it is `None` for a workload
 /// that is limited by time, because there it depends on the speed of the engine, and if keys expire.
 fn keys(cell: &Cell, measurement: &Measurement) -> (Option<u64>, Option<u64>) {
     let is_fixed = cell.workload.seconds.is_none() && cell.workload.ttl_ms.is_none();

@@ -2,7 +2,7 @@
 
 use super::{Cell, Outcome, Run, Workload, spread::Spread};
 
-/// Footnote of a measurement in which the harness overhead may be more than half of the time.
+/// Footnote of a value in whose measurement the harness overhead may be more than half of the time.
 pub const NEAR_FLOOR: &str = "More than half of this time may be the benchmark's own cost.";
 
 /// Returns `true` if `floor` measures the harness overhead of `cell`: it runs the same operations with the
@@ -34,8 +34,8 @@ pub fn of(run: &Run, cell: &Cell) -> Option<f64> {
     Some(Spread::of(figures)?.median)
 }
 
-/// Sets `near_floor` of every measurement: `true` if its throughput is more than half that of the no-op
-/// engine, `None` if that one was not measured.
+/// Sets `near_floor` of every measurement of a run: `true` if its throughput is more than half that of the no-op engine
+/// with the same operations, `None` if that was not measured.
 pub fn mark(run: &mut Run) {
     let floors: Vec<_> = run.cells.iter().map(|cell| (cell.id.clone(), of(run, cell))).collect();
     for sample in &mut run.samples {

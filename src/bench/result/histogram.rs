@@ -6,7 +6,8 @@ use hdrhistogram::{
     serialization::{Deserializer, Serializer, V2DeflateSerializer},
 };
 
-/// Encodes a histogram as text that any HdrHistogram library can decode (V2 compressed, base64).
+/// Returns a histogram as text that any HdrHistogram library can decode (V2 compressed, base64); `None` if it cannot be
+/// encoded.
 pub fn encode(histogram: &Histogram<u64>) -> Option<String> {
     let mut bytes = Vec::new();
     V2DeflateSerializer::new().serialize(histogram, &mut bytes).ok()?;
@@ -19,7 +20,7 @@ pub fn decode(text: &str) -> Option<Histogram<u64>> {
     Deserializer::new().deserialize(&mut bytes.as_slice()).ok()
 }
 
-/// Returns the sum of several encoded histograms, or `None` if there are none or one is missing or invalid.
+/// Decodes several histograms and returns their sum, or `None` if there are none, or one is missing or invalid.
 pub fn merged<'t>(texts: impl IntoIterator<Item = Option<&'t str>>) -> Option<Histogram<u64>> {
     let mut sum: Option<Histogram<u64>> = None;
     for text in texts {

@@ -5,176 +5,186 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The numbers.
+/// Metrics of a measurement: one repetition of one cell.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Measurement {
-    /// Operations that succeeded, with the right value, in the measured time.
+    /// Number of operations that succeeded, with the right value, in the measured time.
     pub operations: u64,
-    /// Measured time.
+    /// Measured time in seconds: from the start to the end of the last operation; in an open loop at least to the time
+    /// limit.
     pub seconds: f64,
-    /// Operations in each second; 0 of a step that is done once.
+    /// Operations per second; 0 for a single action, such as a count of all keys.
     pub throughput: f64,
-    /// Keys that existed before its first operation (with a time to live, those that were loaded or inserted); counted in the engine where `keys_after` says so.
+    /// Number of keys before the first operation, as the benchmark has written them; with a time to live, keys that
+    /// have expired count too. In process, the engine's own count is compared with it if the engine knows that without
+    /// a scan.
     #[serde(default)]
     pub keys_before: Option<u64>,
-    /// Keys that existed after its last operation. They are what the driver has written and removed, and
-    /// the engine has been asked for its own count wherever it knows that, or the operations could have
-    /// changed it. With a time to live they are the engine's own count, with expired keys that are not removed yet.
+    /// Number of keys after the last operation, as the benchmark has written and removed them. The store's own count is
+    /// compared with it over the wire, and in process if the engine knows it without a scan or the operations could
+    /// have changed it. With a time to live it is the store's own count, with expired keys that are not removed yet.
     #[serde(default)]
     pub keys_after: Option<u64>,
-    /// Values that were read and compared after the last operation of the cell's group, of files after
-    /// they had been closed and opened again. Of more than five million keys so many are drawn by chance; with
-    /// `--cold` or `--memory-limit` of more than 20,000.
+    /// Number of values that were read and compared after the last operation of the cell's group; if the store has
+    /// files, after they were closed and opened again. All values, or at most five million chosen at random; with
+    /// `--cold` or `--memory-limit` at most 20,000.
     #[serde(default)]
     pub verified_values: Option<u64>,
-    /// Operations that ended in an error.
+    /// Number of operations that ended in an error.
     pub errors: u64,
-    /// Reads that did not find what was there.
+    /// Number of reads that did not find a key that existed.
     pub misses: u64,
-    /// Reads that found another value than was written.
+    /// Number of reads that found another value than the one that was written.
     pub wrong_values: u64,
-    /// With a time to live: reads that found the value of their key.
+    /// With a time to live: number of reads that found the value of their key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hits: Option<u64>,
-    /// With a time to live: reads that found nothing because the value had expired. They succeeded, and are no `misses`.
+    /// With a time to live: number of reads that found nothing because the value had expired. They succeeded, and are
+    /// not counted in `misses`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expired_reads: Option<u64>,
-    /// With a time to live: expired keys that the store removed in the measured time. Absent where the server does not
-    /// report them.
+    /// With a time to live: number of expired keys that the store removed in the measured time. Absent if the server
+    /// does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expired_keys: Option<u64>,
-    /// The first error, miss or wrong value, in words.
+    /// Description of the first error, miss or wrong value; absent if there was none.
     pub first_fault: Option<String>,
-    /// Latency over all operations, also those that never started.
+    /// Latency of all operations, with those that were due but not started by the end (`unstarted_operations`).
     pub latency: Latency,
-    /// Operations whose intended start came, at a rate, but that had not begun by the end. They count in
-    /// `latency`, with the time that they had waited by then, and nowhere else.
+    /// Open loop: number of operations that were due but not started by the end of the measurement. They count in
+    /// `latency`, with the time that they had waited by then, and in no other metric.
     #[serde(default)]
     pub unstarted_operations: u64,
-    /// At a rate: how much later than intended an operation began that its thread had waited for. It is the
-    /// harness' and the scheduler's part of the latency.
+    /// Open loop: delay from the intended to the actual start of operations whose thread was waiting for that start. It
+    /// is the part of the latency that the harness and the scheduler cause.
     #[serde(default)]
     pub lateness: Option<Latency>,
-    /// Whether its throughput is above half of what the same operations reach over an engine that does
-    /// nothing: then much of the figure is the harness' own.
+    /// `true` if the throughput is more than half of that of the no-op engine with the same operations, so that much of
+    /// the time may be harness overhead; absent if the no-op engine was not measured.
     #[serde(default)]
     pub near_floor: Option<bool>,
-    /// Count and latency by kind of operation.
+    /// Number and latency of the operations of each kind that succeeded.
     pub by_operation: BTreeMap<Operation, Latency>,
-    /// Operations of each equal slice of the measured time.
+    /// Number of operations that ended in each slice of the measured time; each slice lasts `timeline_slice_seconds`.
     pub timeline: Vec<u64>,
-    /// Length of a slice.
+    /// Length of a slice of `timeline`, in seconds.
     pub timeline_slice_seconds: f64,
-    /// Processor time of the process with the engine (over the wire: of the server), by operation.
+    /// CPU time per operation in microseconds, of the process with the engine: in process with the benchmark's threads,
+    /// over the wire of the server.
     pub cpu_us_per_operation: Option<f64>,
-    /// Largest resident memory of that process in the measured time. In process it is without what the
-    /// process had before it opened the engine; over the wire it is that of the whole server.
+    /// Peak resident memory, in the measured time, of the process with the engine, in bytes: in process without what it
+    /// had before it opened the engine, over the wire that of the whole server.
     pub peak_memory_bytes: Option<u64>,
-    /// Its memory without a file behind it, at the end of the measured time, counted likewise.
+    /// Resident memory without a file behind it (such as the heap), at the end of the measured time, of the process
+    /// with the engine, in bytes; in process without what it had before it opened the engine.
     #[serde(default)]
     pub anonymous_bytes: Option<u64>,
-    /// Bytes of the store's files that it had in memory by mapping them, at the end of the measured time.
-    /// What the system's page cache holds beside is in no process.
+    /// Bytes of the store's files that its process had in memory by mapping them, at the end of the measured time.
+    /// Other file pages in the page cache are not counted.
     #[serde(default)]
     pub mapped_bytes: Option<u64>,
-    /// Allocations of the engine in Rust while it was called, and of its threads meanwhile, where that was asked
-    /// for. What C and C++ allocate is not seen.
+    /// Number of allocations by Rust code of the engine during its calls, and of its threads meanwhile; absent unless
+    /// the workload counts allocations. Allocations by C and C++ are not counted.
     #[serde(default)]
     pub allocations: Option<u64>,
-    /// Their bytes.
+    /// Bytes of the allocations that `allocations` counts.
     #[serde(default)]
     pub allocated_bytes: Option<u64>,
-    /// Bytes of keys and values that operations wrote, or deleted.
+    /// Bytes of the keys and values that operations wrote or deleted.
     pub user_bytes: u64,
-    /// Bytes that the engine passed to write calls in the measured time and while it settled afterwards:
-    /// flushes and compactions of what these cells have caused, and of nothing before them. In process only.
+    /// Bytes that the engine passed to write calls in the measured time and afterwards until it was settled: with the
+    /// flushes and compactions that the measured operations caused, without those of the load. In process only.
     pub written_bytes: Option<u64>,
-    /// Bytes written in the same time to a device of the cell's own, with those of its file system's journal.
-    /// Results of schema 3 and earlier: bytes that the machine's device took from all programs.
+    /// Bytes written to a block device of the cell's own (a loop device) until the store was settled, with those of the
+    /// file system's journal. Results of schema 3 and earlier: bytes that all programs wrote to the machine's device.
     #[serde(default)]
     pub device_bytes: Option<u64>,
-    /// `written_bytes / user_bytes`, from 1 MiB of `user_bytes` on.
+    /// `written_bytes / user_bytes`; absent below 1 MiB of `user_bytes`.
     pub write_amplification: Option<f64>,
-    /// `device_bytes / user_bytes`, from 1 MiB of `user_bytes` on.
+    /// `device_bytes / user_bytes`; absent below 1 MiB of `user_bytes`.
     #[serde(default)]
     pub device_write_amplification: Option<f64>,
-    /// Bytes read from a device of the cell's own, by GET; of cells that only read single keys.
+    /// Bytes read per GET from a block device of the cell's own (a loop device); only if all operations are GETs.
     #[serde(default)]
     pub device_read_bytes_per_get: Option<f64>,
-    /// Read requests of that device, by GET.
+    /// Read requests per GET to a block device of the cell's own (a loop device); only if all operations are GETs.
     #[serde(default)]
     pub device_reads_per_get: Option<f64>,
-    /// Bytes used on disk once settled, without what is reserved behind the end of files.
+    /// Bytes on disk that the store's files use after all is flushed and no background work is left, without space
+    /// reserved behind the ends of files.
     pub disk_bytes: Option<u64>,
-    /// `disk_bytes` by bytes of the keys and values that are alive.
+    /// `disk_bytes` divided by the bytes of the keys and values that exist.
     pub space_amplification: Option<f64>,
-    /// The files at the end of the measured time.
+    /// Size of the store's files at the end of the measured time.
     #[serde(default)]
     pub live_size: Option<FileSize>,
-    /// The files once settled: all is flushed, no background work is left.
+    /// Size of the store's files once all is flushed and no background work is left.
     #[serde(default)]
     pub settled_size: Option<FileSize>,
-    /// The files once closed; of the last cells of a group, after which the store is closed.
+    /// Size of the store's files once the store is closed; only for the last cells of a group, after which it is
+    /// closed.
     #[serde(default)]
     pub closed_size: Option<FileSize>,
-    /// Syncs that the timer of the policy `everysec` made in the measured time; absent under other policies.
+    /// Number of syncs that the timer of the fsync policy `everysec` made in the measured time; absent under other
+    /// policies.
     #[serde(default)]
     pub timer_syncs: Option<u64>,
-    /// Time to settle after the measured time.
+    /// Seconds after the measured time until all was flushed and no background work was left.
     #[serde(default)]
     pub settle_seconds: Option<f64>,
-    /// Time to load the keys before, under the policy `no`, and to sync them (another program than kvbench, or a server
-    /// that was running already, is not asked to sync; the latter has its own policy).
+    /// Seconds to load the keys before the group's first cell, under the fsync policy `no`, and to sync them at the end
+    /// (another program than kvbench, or a server that was running already, is not asked to sync; the latter has its
+    /// own policy).
     pub load_seconds: Option<f64>,
-    /// Time to close.
+    /// Seconds to close the store; over the wire, to stop the server.
     pub close_seconds: Option<f64>,
-    /// Time to open again what was closed; over the wire, to start a server with it, until it takes requests. Absent
-    /// where no key was left.
+    /// Seconds to open the closed store again; over the wire, to start a server with its files until it takes requests.
+    /// Absent if no key was left, and for a store without files.
     pub reopen_seconds: Option<f64>,
-    /// Time from the start of opening the store to its first read, after its process was killed under load and
-    /// its files were dropped from the page cache.
+    /// Seconds from the start of opening the store to the end of its first read, after its process was killed during
+    /// updates and its files were dropped from the page cache.
     #[serde(default)]
     pub recovery_seconds: Option<f64>,
-    /// Metrics that are absent, each with the reason.
+    /// Names of metrics that are absent, each with the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unmeasured: BTreeMap<String, String>,
-    /// What is doubtful about this measurement.
+    /// Sentences on what is doubtful about the measurement.
     pub warnings: Vec<String>,
 }
 
-/// The size of a store's files.
+/// Size of a store's files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileSize {
-    /// Sum of their lengths.
+    /// Sum of the lengths of the store's files.
     pub length_bytes: u64,
-    /// What the file system has allocated for them, with what is reserved behind their ends.
+    /// Bytes that the file system has allocated for the store's files, with those reserved behind their ends.
     pub block_bytes: u64,
-    /// What it has allocated within their lengths.
+    /// Bytes that the file system has allocated within the lengths of the store's files.
     pub used_bytes: u64,
 }
 
-/// How long operations took, from an HDR histogram of three digits.
+/// Latency of operations, from an HDR histogram with three significant digits.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
-    /// Operations counted.
+    /// Number of operations in the histogram.
     pub count: u64,
-    /// Mean.
+    /// Mean latency in microseconds.
     pub mean_us: f64,
-    /// Median.
+    /// Median latency in microseconds.
     pub p50_us: f64,
-    /// 90th percentile.
+    /// 90th percentile of the latency in microseconds.
     pub p90_us: f64,
-    /// 99th percentile.
+    /// 99th percentile of the latency in microseconds.
     pub p99_us: f64,
-    /// 99.9th percentile.
+    /// 99.9th percentile of the latency in microseconds.
     pub p999_us: f64,
-    /// 99.99th percentile; `null` with fewer operations than it takes to have one.
+    /// 99.99th percentile of the latency in microseconds; `null` with fewer than 10,000 operations.
     #[serde(default)]
     pub p9999_us: Option<f64>,
-    /// Largest.
+    /// Largest latency in microseconds.
     pub max_us: f64,
-    /// The histogram in nanoseconds, as HdrHistogram's V2 encoding with compression, in base64; of all
-    /// operations together, not of their kinds.
+    /// Histogram of the latencies in nanoseconds, as HdrHistogram's V2 encoding with compression, in base64; only for
+    /// all operations together, not for a single kind.
     #[serde(default)]
     pub histogram: Option<String>,
 }

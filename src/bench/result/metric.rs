@@ -3,20 +3,20 @@
 use super::{Figure, Measurement};
 use std::cmp::Ordering;
 
-/// Metric of a measurement.
+/// Metric of a measurement, with its names, its unit, and the function that reads its value.
 #[derive(Debug)]
 pub struct Metric {
-    /// Name for programs, with the unit; a column of the CSV.
+    /// Name of the metric for programs, such as `p99_us`; the names of its CSV columns begin with it.
     pub name: &'static str,
-    /// Name for people.
+    /// Name of the metric for people, such as "Latency p99".
     pub title: &'static str,
-    /// Unit of the value.
+    /// Unit of the metric's values.
     pub unit: Unit,
-    /// Direction in which values are better.
+    /// Direction in which values of the metric are better.
     pub better: Better,
     /// `true` if the HTML page can show the metric in its tables; the CSV has all metrics.
     pub in_tables: bool,
-    /// Function that returns the value, or `None` if it was not measured.
+    /// Function that returns the metric's value in a measurement, or `None` if it was not measured.
     pub of: fn(&Measurement) -> Option<f64>,
 }
 
@@ -47,7 +47,7 @@ pub enum Better {
 }
 
 impl Better {
-    /// Returns the direction as text.
+    /// Returns the direction as text: "higher is better".
     pub fn words(self) -> &'static str {
         match self {
             Self::Higher => "higher is better",
@@ -55,7 +55,7 @@ impl Better {
         }
     }
 
-    /// Compares two values so that the better one sorts first.
+    /// Compares two values of a metric so that the better one sorts first: the higher or the lower, as `self` says.
     pub fn order(self, a: f64, b: f64) -> Ordering {
         match self {
             Self::Higher => b.total_cmp(&a),
@@ -82,8 +82,8 @@ fn bytes(value: Option<u64>) -> Option<f64> {
     value.map(|value| value as f64)
 }
 
-/// Returns `value` if the measurement counted any latency. A cell that is executed once, such as a count of
-/// keys, has none.
+/// Returns `value` if the measurement has latencies, otherwise `None`: an action that is executed once, such as a count
+/// of keys, has none.
 fn latency(measurement: &Measurement, value: f64) -> Option<f64> {
     (measurement.latency.count > 0).then_some(value)
 }
@@ -99,7 +99,7 @@ pub static P50: Metric =
 /// 99th percentile of the latency in microseconds.
 pub static P99: Metric =
     Metric::new("p99_us", "Latency p99", Unit::Microseconds, true, |m| latency(m, m.latency.p99_us));
-/// Size on disk in bytes.
+/// Size in bytes of the store's files, after all is flushed and no background work is left.
 pub static DISK: Metric = Metric::new("disk_bytes", "Disk", Unit::Bytes, true, |m| bytes(m.disk_bytes));
 /// Write amplification: bytes written per byte of user data.
 pub static WRITE_AMPLIFICATION: Metric =
@@ -107,7 +107,7 @@ pub static WRITE_AMPLIFICATION: Metric =
 /// Space amplification: bytes on disk per byte of live data.
 pub static SPACE_AMPLIFICATION: Metric =
     Metric::new("space_amplification", "Space amplification", Unit::Times, true, |m| m.space_amplification);
-/// Peak resident memory in bytes.
+/// Peak resident memory in bytes of the process with the engine.
 pub static MEMORY: Metric =
     Metric::new("peak_memory_bytes", "Peak memory", Unit::Bytes, true, |m| bytes(m.peak_memory_bytes));
 
@@ -171,11 +171,11 @@ static TIMER_SYNCS: Metric = Metric::new("timer_syncs", "Syncs by the timer", Un
 });
 static LOAD: Metric = Metric::new("load_seconds", "Load", Unit::Seconds, true, |m| m.load_seconds);
 static CLOSE: Metric = Metric::new("close_seconds", "Close", Unit::Seconds, false, |m| m.close_seconds);
-/// Time to open the closed store again, in seconds.
+/// Time to open the store again after it was closed, in seconds.
 pub static REOPEN: Metric =
     Metric::new("reopen_seconds", "Reopen after a close", Unit::Seconds, true, |m| m.reopen_seconds);
 
-/// Returns the main metric of a cell, which tables show first.
+/// Returns the metric that tables show first for cells with this main metric (`figure`).
 pub fn of_figure(figure: Figure) -> &'static Metric {
     match figure {
         Figure::Throughput => &THROUGHPUT,

@@ -32,158 +32,168 @@ use serde::{Deserialize, Serialize};
 use statistics::{looks::Looks, margin::Margin};
 use std::collections::BTreeMap;
 
-/// Version of the format. Files with a higher version are not read. Since 2 an outcome can be `unsupported`,
-/// and a step `compact`; since 3 a step can be `retain`, `pop` or `source-get`; since 4 a run can have comparisons, a
-/// step can be `recovery`, a figure `device-read-bytes`, and `device_bytes` is that of the cell's own device.
+/// Version of the format of result files. Files with a higher version are not read. Since 2 an outcome can be
+/// `unsupported`, and a step `compact`; since 3 a step can be `retain`, `pop` or `source-get`; since 4 a run can have
+/// comparisons, a step can be `recovery`, a figure `device-read-bytes`, and `device_bytes` is that of the cell's own
+/// device.
 pub const SCHEMA_VERSION: u32 = 4;
 
-/// One run of `kvbench bench`.
+/// Result of one run of `kvbench bench`: the content of a result file.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
-    /// [`SCHEMA_VERSION`] of the writer.
+    /// Version of the file's format: [`SCHEMA_VERSION`] of the kvbench that wrote it.
     pub schema: u32,
-    /// kvbench's version.
+    /// Version of the kvbench that made the run.
     pub version: String,
-    /// When it began, RFC 3339, UTC.
+    /// Start time of the run, RFC 3339, UTC.
     pub started: String,
-    /// The command line that makes this run again.
+    /// Arguments of `kvbench` that make this run again, without the program's name.
     pub command: Vec<String>,
-    /// Name of the suite, absent for a workload made of flags.
+    /// Name of the suite (a set of workloads); absent for a workload made of flags.
     pub suite: Option<String>,
-    /// Where and with what it ran.
+    /// Machine, software and conditions of the run.
     pub environment: Environment,
-    /// Heading of the tables' row names: `Store | Pipeline | Clients`, with as many parts as [`Cell::row`] has.
+    /// Heading of the row labels in tables: `Store | Pipeline | Clients`, with as many parts as [`Cell::row`] has.
     #[serde(default)]
     pub row_heading: String,
-    /// Everything that is to be measured, in the order of the tables. Known before the first measurement.
+    /// Cells (one store, one workload, one setting) that the run measures, in the order of the tables. Known before the
+    /// first measurement.
     pub cells: Vec<Cell>,
-    /// Stores that were asked for but have no cells at some level, each with the reason.
+    /// Stores that were asked for but are not measured, at all or in one setting, each with the reason.
     #[serde(default)]
     pub left_out: Vec<String>,
-    /// How often each cell is measured.
+    /// Number of measurements of each cell; with `--interleave`, the largest number of blocks of a comparison.
     pub repetitions: u32,
-    /// What has been measured so far, in the order it was.
+    /// Results so far, one for each measured cell and repetition, in the order of measurement.
     pub samples: Vec<Sample>,
-    /// Interleaved comparisons of its tables (`--interleave`). A sample's repetition is then a block, and its throughput
-    /// that of the operations that count.
+    /// Interleaved comparisons, one for each table (`--interleave`). A sample's repetition is then a block, and its
+    /// throughput that of the operations that count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
-    /// Set when every cell has all its samples.
+    /// `true` once every cell has all its samples.
     pub finished: bool,
 }
 
-/// The machine and the software.
+/// Machine, software and conditions of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Environment {
-    /// Processor model.
+    /// Model of the processor; absent if unknown.
     pub cpu: Option<String>,
-    /// Logical cores this process may use.
+    /// Number of logical cores that this process may use.
     pub cores: usize,
-    /// Memory in bytes.
+    /// Memory of the machine in bytes.
     pub memory_bytes: Option<u64>,
     /// Operating system and kernel release.
     pub system: String,
-    /// Frequency governor of the first core.
+    /// Frequency governor of the first CPU core; absent if unknown.
     pub governor: Option<String>,
-    /// The directory the data were in.
+    /// Directory of the stores' files (`--dir`).
     pub directory: String,
-    /// Type of its file system.
+    /// Type of the file system of the stores' directory, such as `ext4`.
     pub file_system: Option<String>,
-    /// Its block device.
+    /// Device of the file system of the stores' directory.
     pub device: Option<String>,
-    /// Median time of appending 4 KiB to a file there and `fdatasync`, in microseconds.
+    /// Median time in microseconds to append 4 KiB to a file in the stores' directory and sync it with `fdatasync`.
     pub fsync_us: Option<f64>,
-    /// Read-ahead of the block device, in KiB. A read of one page that is not in memory may bring this many.
+    /// Read-ahead of the block device of the stores' directory, in KiB. A read of one page that is not in memory may
+    /// bring this many.
     #[serde(default)]
     pub read_ahead_kib: Option<u64>,
-    /// Median time to read 4 KiB at a random place of a file there past the page cache, in microseconds, before the
-    /// first cell of a run that reads with a cold cache. The host of a virtual machine may answer from its own cache.
+    /// Median time in microseconds to read 4 KiB at a random place of a file in the stores' directory, past the page
+    /// cache, before the first cell of a run that reads with a cold cache. The host of a virtual machine may answer
+    /// from its own cache.
     #[serde(default)]
     pub random_read_us: Option<f64>,
-    /// Median time of such a random read after the last cell, in microseconds.
+    /// Median time in microseconds to read 4 KiB at a random place of a file, past the page cache, after the last cell
+    /// of a run that reads with a cold cache.
     #[serde(default)]
     pub random_read_after_us: Option<f64>,
-    /// Load average of the last minute when the run began.
+    /// Load average of the machine over the last minute before the run began.
     pub load_average: Option<f64>,
-    /// Git commit of the program, with `+` when it had uncommitted changes.
+    /// Git commit of kvbench, with `+` if it had uncommitted changes.
     pub commit: Option<String>,
-    /// Version of the compiler that built it.
+    /// Version of the Rust compiler that built kvbench.
     pub rustc: Option<String>,
-    /// Engine name to library and version.
+    /// Library and version of each measured engine, by its name; of another server program its version.
     pub libraries: BTreeMap<String, String>,
-    /// What the stores and the drivers could use of the memory, with the page cache (`--memory-limit`).
+    /// Limit in bytes of the memory of stores and drivers, with the page cache (`--memory-limit`); absent: none.
     #[serde(default)]
     pub memory_limit_bytes: Option<u64>,
-    /// Part of all processors that others may take in the course of a job (`--foreign`), from 0 to 1. A
-    /// measurement above it was repeated, and counts only where its cell has none below it.
+    /// Share of the time of all CPUs, from 0 to 1, that other processes and virtual machines may take during a
+    /// measurement (`--foreign`); absent: no limit. A measurement above it was repeated, and counts only if its cell
+    /// has none below it.
     #[serde(default)]
     pub foreign_limit: Option<f64>,
-    /// How the files of a store were put out of the page cache before each cell (`--cold`).
+    /// Description of how the files of a store were dropped from the page cache before each cell; absent without
+    /// `--cold`.
     #[serde(default)]
     pub cold: Option<String>,
-    /// Processors of the engines and of the drivers (`--cpus`).
+    /// CPUs on which the server and the driver ran (`--cpus`); absent: any.
     #[serde(default)]
     pub cpus: Option<String>,
-    /// How this build's figures stood against known truths, if `kvbench calibrate` was run with it.
+    /// Result of `kvbench calibrate` with this build; absent if that was not run.
     #[serde(default)]
     pub calibration: Option<Calibration>,
-    /// What makes figures of this machine or directory doubtful, each with the remedy.
+    /// Sentences on what makes results of this machine or directory doubtful, each with the remedy.
     pub warnings: Vec<String>,
 }
 
-/// What came of `kvbench calibrate`.
+/// Result of `kvbench calibrate`, which compares every metric of a known engine with its expected value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibration {
-    /// Git commit of the program, as in [`Environment::commit`].
+    /// Git commit of the calibrated kvbench, as in [`Environment::commit`].
     pub commit: Option<String>,
-    /// Checksum of the program: another one of the same commit is another one.
+    /// Checksum of the calibrated program: two builds of one commit may differ.
     pub program: u32,
-    /// When it ended, RFC 3339, UTC.
+    /// Time at which the calibration ended, RFC 3339, UTC.
     pub date: String,
-    /// Whether every figure was where the truth allows.
+    /// `true` if every metric was in its allowed range.
     pub passed: bool,
-    /// Figures that were looked at.
+    /// Number of metrics that were checked.
     pub figures: usize,
-    /// Those that were elsewhere.
+    /// Names of the metrics that were outside their allowed range.
     pub failed: Vec<String>,
-    /// Figures that were possible, but so far from the truth on a busy machine that they prove too little.
+    /// Names of the metrics that were in their allowed range, but so far from the expected value on a busy machine that
+    /// they prove too little.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undecided: Vec<String>,
-    /// The largest error of a figure measured in process, as a part of its truth, ...
+    /// Largest error of a metric that was measured in process, as a fraction of its expected value; metrics of the
+    /// block device and those in `undecided` do not count.
     pub worst_error: f64,
-    /// ... and which figure that was.
+    /// Name of the metric with the error `worst_error`.
     pub worst_figure: String,
 }
 
-/// One measurement of one cell.
+/// Result of one repetition of one cell.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
-    /// [`Cell::id`].
+    /// Id of the measured cell ([`Cell::id`]).
     pub cell: String,
-    /// From 0.
+    /// Number of the repetition, counted from 0.
     pub repetition: u32,
-    /// What came of it.
+    /// Metrics of the repetition, or the reason why there are none.
     pub outcome: Outcome,
-    /// What others did to the machine meanwhile, where that is known.
+    /// CPU time that other processes and virtual machines took during the repetition; absent if unknown.
     #[serde(default)]
     pub disturbance: Option<Disturbance>,
 }
 
-/// What came of a measurement.
+/// Outcome of a measurement: metrics, or the reason why there are none.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[expect(clippy::large_enum_variant, reason = "nearly all are the large one")]
 pub enum Outcome {
-    /// Numbers. They count only where [`Measurement::is_sound`].
+    /// Metrics. They count only if [`Measurement::is_sound`] returns `true`.
     Measured(Measurement),
-    /// None, and why.
+    /// The measurement failed; the text is the reason.
     Failed(String),
-    /// None, since the target has no such thing: which, in words. That is no failure.
+    /// The store cannot execute the workload, which is no failure; the text is the reason.
     Unsupported(String),
 }
 
 impl Outcome {
-    /// Returns the reason why the measurement failed, or `None` if it is valid or its cell is not supported.
+    /// Returns the reason why the measurement failed, or `None` if it is valid or the store does not support the
+    /// workload.
     pub fn failure(&self) -> Option<&str> {
         match self {
             Self::Measured(measurement) if measurement.is_sound() => None,
@@ -197,7 +207,8 @@ impl Outcome {
 }
 
 impl Run {
-    /// Returns the valid measurements of the cell with the id `cell`.
+    /// Returns the valid measurements of the cell with the id `cell`: those that other processes did not disturb, or
+    /// all if each was disturbed.
     pub fn measurements(&self, cell: &str) -> impl Iterator<Item = &Measurement> {
         self.by_repetition(cell).map(|(_, measurement)| measurement)
     }
@@ -211,8 +222,8 @@ impl Run {
             .map(|(sample, measurement)| (sample.repetition, measurement))
     }
 
-    /// Returns the smallest share of the CPUs, from 0 to 1, that others took in a valid measurement of `cell`,
-    /// if all its valid measurements are above the limit of the run; otherwise `None`.
+    /// Returns the smallest share of the CPUs, from 0 to 1, that other processes took in a valid measurement of the
+    /// cell with the id `cell`, if all its valid measurements are above the limit of the run; otherwise `None`.
     pub fn disturbed_part(&self, cell: &str) -> Option<f64> {
         if self.valid(cell).any(|(sample, _)| !self.is_disturbed(sample)) {
             return None;
@@ -227,16 +238,16 @@ impl Run {
         own.any(|sample| sample.outcome.failure().is_some())
     }
 
-    /// Returns the plan of evaluations and the margin by which the cell with the id `cell` is compared: those of its
-    /// interleaved comparison, or one evaluation with the default margin.
+    /// Returns the numbers of repetitions after which the cell with the id `cell` is compared, and the difference that
+    /// counts as equal: those of its interleaved comparison, or one evaluation of all repetitions and 3%.
     pub fn looks(&self, cell: &str) -> (Looks, Margin) {
         let own = self.comparisons.iter().find(|comparison| comparison.cells.iter().any(|id| id == cell));
         let margin = own.map_or_else(Margin::default, |comparison| comparison.margin);
         (own.and_then(|comparison| comparison.looks.clone()).unwrap_or_else(Looks::once), margin)
     }
 
-    /// Returns `true` if others took more of the CPUs during the measurement than the run allows. All blocks of an
-    /// interleaved comparison count: what disturbs a block disturbs all its stores.
+    /// Returns `true` if other processes took more of the CPUs during the measurement than the run allows. Always
+    /// `false` in a run with interleaved comparisons: what disturbs a block disturbs all its stores.
     pub fn is_disturbed(&self, sample: &Sample) -> bool {
         let limit = self.environment.foreign_limit.filter(|_| self.comparisons.is_empty());
         limit.zip(sample.disturbance).is_some_and(|(limit, found)| found.part() > limit)
@@ -251,7 +262,7 @@ impl Run {
         })
     }
 
-    /// Returns the reason why the target does not support the cell with the id `cell`, or `None` if it does.
+    /// Returns the reason why the store does not support the cell with the id `cell`, or `None` if it does.
     pub fn unsupported(&self, cell: &str) -> Option<&str> {
         let mut outcomes = self.samples.iter().filter(|sample| sample.cell == cell).map(|s| &s.outcome);
         outcomes.find_map(|outcome| match outcome {
@@ -260,7 +271,8 @@ impl Run {
         })
     }
 
-    /// Returns `true` if the run has a sample of the cell with the id `cell` for `repetition`.
+    /// Returns `true` if the run has a result, valid or not, of the repetition `repetition` of the cell with the id
+    /// `cell`.
     pub fn has(&self, cell: &str, repetition: u32) -> bool {
         self.samples.iter().any(|sample| sample.cell == cell && sample.repetition == repetition)
     }

@@ -38,13 +38,13 @@ pub fn digits(value: f64) -> String {
     }
 }
 
-/// Formats a value for a table whose heading names the unit: rates from 100 as grouped integers (`412,345`),
+/// Formats a metric's value for a table whose heading names the metric: rates from 100 as grouped integers (`412,345`),
 /// other values as [`short`] does.
 pub fn exact(unit: Unit, value: f64) -> String {
     if unit == Unit::PerSecond && value >= 100.0 { grouped(value) } else { short(unit, value) }
 }
 
-/// Formats the absolute value as an integer with commas between groups of three digits.
+/// Formats the absolute value, rounded, as an integer with commas between groups of three digits: `412,345`.
 pub fn grouped(value: f64) -> String {
     let plain = format!("{:.0}", value.abs());
     let mut text = String::new();
@@ -57,7 +57,7 @@ pub fn grouped(value: f64) -> String {
     text
 }
 
-/// Formats the length of keys or values.
+/// Formats the length of keys or values: `16 B` or `10 to 20 B`.
 pub fn length(size: Size) -> String {
     match size {
         Size::Fixed(bytes) => format!("{bytes} B"),
@@ -65,12 +65,12 @@ pub fn length(size: Size) -> String {
     }
 }
 
-/// Formats a mix of operations with the share of each kind in percent.
+/// Formats a mix of operations with the share of each kind: `90% get + 10% update`.
 pub fn mix(mix: &BTreeMap<Operation, f64>) -> String {
     mix.keys().map(|kind| share(*kind, mix)).collect::<Vec<_>>().join(" + ")
 }
 
-/// Formats the share of one kind of operation in percent, followed by its name; only the name if there is no
+/// Formats the share of one kind of operation in a mix, followed by its name: `90% get`; only the name if there is no
 /// other kind.
 pub fn share(kind: Operation, mix: &BTreeMap<Operation, f64>) -> String {
     let all: f64 = mix.values().sum();
@@ -82,7 +82,7 @@ pub fn share(kind: Operation, mix: &BTreeMap<Operation, f64>) -> String {
     format!("{:.3}% {name}", weight / all * 100.0).replace(".000%", "%")
 }
 
-/// Returns the name of a kind of operation.
+/// Returns the name of a kind of operation: `get-miss`.
 pub fn operation(kind: Operation) -> &'static str {
     match kind {
         Operation::Get => "get",
@@ -95,13 +95,13 @@ pub fn operation(kind: Operation) -> &'static str {
     }
 }
 
-/// Formats a number of bytes.
+/// Formats a number of bytes with three significant digits: `1.50 GiB`.
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 pub fn size(bytes: u64) -> String {
     short(Unit::Bytes, bytes as f64)
 }
 
-/// Formats the order in which keys are chosen.
+/// Formats the order or distribution in which keys are chosen: `zipfian 0.99`.
 pub fn order(order: Order) -> String {
     match order {
         Order::Sequential => "sequential".to_owned(),
@@ -113,8 +113,8 @@ pub fn order(order: Order) -> String {
     }
 }
 
-/// Formats the size of the data next to the engines' cache and the memory, all in bytes; `None` is shown as
-/// unknown.
+/// Formats the size of the data, the engines' cache and the memory, all given in bytes: `data 1.00 GiB : cache ...`;
+/// `None` is shown as unknown.
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 pub fn ratio_words(data: f64, cache: Option<u64>, memory: Option<u64>) -> String {
     let known = |size: Option<u64>| size.map_or("unknown".to_owned(), |size| short(Unit::Bytes, size as f64));
@@ -132,12 +132,12 @@ pub fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
     found
 }
 
-/// Formats a command line for a POSIX shell.
+/// Formats a command line so that a POSIX shell can execute it: quotes arguments where necessary.
 pub fn shell_command(words: &[String]) -> String {
     words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// Quotes a command-line argument for a POSIX shell, if necessary.
+/// Returns a command-line argument as a POSIX shell reads it: in single quotes if necessary.
 fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+%@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -14,7 +14,7 @@ use thiserror::Error;
 pub struct RunFile {
     /// Path of the result file.
     pub path: PathBuf,
-    /// Content of the file.
+    /// Content of the result file.
     pub run: Run,
 }
 
@@ -32,7 +32,7 @@ pub enum ReadError {
     /// The file is not valid JSON, or not a benchmark run.
     #[error("{} is not a run of kvbench bench: {source}", path.display())]
     Format {
-        /// Path of the file.
+        /// Path of the file that is no run.
         path: PathBuf,
         /// Position and cause of the error.
         source: serde_json::Error,
@@ -43,15 +43,15 @@ pub enum ReadError {
         path.display()
     )]
     Schema {
-        /// Path of the file.
+        /// Path of the file with the newer schema.
         path: PathBuf,
-        /// Schema version of the file.
+        /// Schema version that the file names.
         schema: u32,
     },
     /// Two cells have the same id, or a sample belongs to no cell.
     #[error("{} is inconsistent: {reason}", path.display())]
     Contradiction {
-        /// Path of the file.
+        /// Path of the inconsistent file.
         path: PathBuf,
         /// Description of the inconsistency.
         reason: String,
@@ -59,7 +59,7 @@ pub enum ReadError {
     /// A directory contains no `.json` file.
     #[error("no .json file in {}", path.display())]
     Empty {
-        /// Path of the directory.
+        /// Path of the directory without a `.json` file.
         path: PathBuf,
     },
     /// Several errors, reported together so that all can be fixed before the next attempt.
@@ -67,7 +67,7 @@ pub enum ReadError {
     Several(Vec<ReadError>),
 }
 
-/// Reads one result file.
+/// Reads and checks one result file.
 ///
 /// # Errors
 ///
@@ -95,8 +95,8 @@ pub fn read(path: &Path) -> Result<RunFile, ReadError> {
     }
 }
 
-/// Removes the bytes written from a result of schema 3 or earlier: they were those of the engine or, where these were
-/// more, those of the whole device.
+/// Removes the metrics of bytes written from a result of schema 3 or earlier: they were those of the engine or, where
+/// these were more, those of the whole device.
 fn forget_mixed_bytes(run: &mut Run) {
     for sample in &mut run.samples {
         let Outcome::Measured(measurement) = &mut sample.outcome else { continue };

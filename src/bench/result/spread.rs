@@ -1,6 +1,6 @@
 //! Summary of the repetitions of a measurement: median, minimum and maximum.
 
-/// Minimum number of repetitions for a comparison of two results. With two, the ranges of equal stores do not
+/// Minimum number of repetitions for a comparison of two stores or runs. With two, the ranges of equal stores do not
 /// overlap in one of three cases by chance.
 pub const ENOUGH: usize = 3;
 
@@ -9,16 +9,16 @@ pub const ENOUGH: usize = 3;
 pub struct Spread {
     /// Median; for an even number of values, the mean of the two in the middle.
     pub median: f64,
-    /// Minimum.
+    /// Smallest value.
     pub min: f64,
-    /// Maximum.
+    /// Largest value.
     pub max: f64,
-    /// Number of values.
+    /// Number of values that the median and range summarise.
     pub samples: usize,
 }
 
 impl Spread {
-    /// Summarises the finite ones of `values`. Returns `None` if there are none.
+    /// Returns median and range of the finite ones of `values`, or `None` if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);

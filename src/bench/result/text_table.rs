@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-/// Formats a table for a terminal. The first `words` columns hold text; `separator` stands between two
-/// columns.
+/// Formats a table for a terminal, with padded columns. The first `words` columns hold text and are left-aligned, the
+/// others hold numbers; `separator` stands between two columns.
 pub fn text(lines: &[Vec<String>], words: usize, separator: &str) -> String {
     let widths = widths(lines);
     let mut text = String::new();
@@ -32,7 +32,7 @@ pub fn markdown(lines: &[Vec<String>], words: usize) -> String {
     text
 }
 
-/// Returns the line below the header, which sets the alignment of each column.
+/// Returns the line below the header of a Markdown table, which sets the alignment of each column.
 fn rule(widths: &[usize], words: usize) -> String {
     let mut rule = String::new();
     for (place, width) in widths.iter().enumerate() {

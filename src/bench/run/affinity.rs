@@ -1,4 +1,4 @@
-//! CPUs of the engine and of the driver (`--cpus`).
+//! Restriction of the server and of the driver's threads to CPUs (`--cpus`).
 
 use crate::bench::plan::options::Cpus;
 
@@ -14,7 +14,7 @@ impl Pinned {
     ///
     /// # Errors
     ///
-    /// This process may not use one of the CPUs.
+    /// Fails if this process may not use one of the CPUs.
     pub fn to(cpus: &[usize]) -> Result<Self, String> {
         use nix::{
             sched::{CpuSet, sched_getaffinity, sched_setaffinity},
@@ -44,7 +44,7 @@ impl Pinned {
     ///
     /// # Errors
     ///
-    /// Always.
+    /// Always fails.
     pub fn to(_cpus: &[usize]) -> Result<Self, String> {
         Err("--cpus works only on Linux".into())
     }

@@ -26,7 +26,7 @@ thread_local! {
 pub struct Allocated {
     /// Bytes allocated; for a block that grows, the added bytes.
     pub bytes: u64,
-    /// Number of calls of the allocator.
+    /// Number of allocations, including those that grow or shrink a block.
     pub count: u64,
 }
 

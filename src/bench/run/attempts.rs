@@ -1,4 +1,4 @@
-//! Jobs of a run, repeated while other processes disturb them.
+//! Jobs of a run (the cells that one process measures), repeated while other processes disturb them.
 
 use super::{
     interference, interrupt,
@@ -11,10 +11,10 @@ use crate::bench::{
 };
 use indicatif::ProgressBar;
 
-/// Measures a job, and repeats it if other processes use too much of the CPUs; returns the reports with the
-/// least interference. With an external server, interference is not measured: the server itself would count
-/// as another process. `attempts` is the maximum number of measurements, and is set to that of the next job: a
-/// machine that was busy in every attempt is not waited for again, until it was calm once.
+/// Measures a job, and repeats it if other processes use more of the CPUs than `--foreign` allows; returns the reports
+/// with the least interference. With an external server, interference is not measured: the server itself would count as
+/// another process. `attempts` is the maximum number of measurements, and is set to that of the next job: a machine
+/// that was busy in every attempt is not waited for again, until it was calm once.
 pub(super) fn undisturbed(
     options: &Options,
     job: &Job,
@@ -46,7 +46,7 @@ pub(super) fn undisturbed(
     (reports, disturbance)
 }
 
-/// Prints a line about a measurement that other processes have disturbed.
+/// Prints a line on standard error about a job during which other processes used more of the CPUs than allowed.
 fn tell_disturbance(job: &Job, part: f64, limit: f64, is_repeated: bool, bar: &ProgressBar) {
     let cell = job.cells.first().map_or("", |cell| cell.id.as_str());
     let what = match is_repeated {
@@ -62,7 +62,7 @@ fn tell_disturbance(job: &Job, part: f64, limit: f64, is_repeated: bool, bar: &P
     });
 }
 
-/// Returns the job of a group of cells in a repetition.
+/// Returns the job that measures `cells` in one process, on data made from the seed of the repetition.
 pub(super) fn job(options: &Options, cells: &[Cell], repetition: u32) -> Job {
     let directory = job_messages::directory(&options.directory);
     let foreign = options.target.as_ref();
@@ -89,7 +89,8 @@ pub(super) fn job(options: &Options, cells: &[Cell], repetition: u32) -> Job {
     }
 }
 
-/// Returns the maximum number of values that are compared at the end.
+/// Returns the maximum number of values that are read and compared at the end of a job. It is smaller with `--cold` or
+/// `--memory-limit`, where most reads come from the disk.
 pub(super) fn verified_at_most(conduct: &RunConditions) -> u64 {
     match conduct.cold || conduct.memory_limit.is_some() {
         true => verification::MAX_FROM_DISK,

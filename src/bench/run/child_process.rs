@@ -29,7 +29,8 @@ use std::{
 pub use super::job_messages::SUBCOMMAND;
 
 impl Job {
-    /// Measures the job in this process.
+    /// Measures the cells of the job in this process, and returns a report for each. Cells that the store cannot run
+    /// are reported as unsupported, and not tried.
     fn measure(&self) -> Vec<Report> {
         // Unsupported cells are not tried: not even their keys are loaded.
         let able = self
@@ -45,7 +46,8 @@ impl Job {
         self.of_each_cell(measured.into_iter().chain(unsupported).collect(), "not measured")
     }
 
-    /// Returns the reports in the order of the cells. A cell without a report gets one with the error `absent`.
+    /// Returns a report for each cell of the job, in order. A cell without one in `reports` gets one that it failed
+    /// with the error text `absent`.
     pub(super) fn of_each_cell(&self, mut reports: Vec<Report>, absent: &str) -> Vec<Report> {
         let report = |cell: &Cell| match reports.iter().position(|report| report.cell == cell.id) {
             Some(place) => reports.swap_remove(place),
@@ -67,8 +69,9 @@ impl Job {
         reports.unwrap_or_else(|error| self.of_each_cell(Vec::new(), &error))
     }
 
-    /// Measures the job in a child process, with the driver on `cpus`. Load and measurement are in a control group of
-    /// their own, whose memory and page cache are limited to `memory_limit` bytes.
+    /// Measures the job in a child process, with the driver on `cpus`, and returns a report for each cell. Load and
+    /// measurement are in a control group of their own, whose memory and page cache are limited to `memory_limit`
+    /// bytes.
     pub fn run(&self, cpus: &Cpus, memory_limit: Option<u64>) -> Vec<Report> {
         let group = match memory_limit.map(MemoryGroup::new).transpose() {
             Ok(group) => group,
@@ -84,8 +87,8 @@ impl Job {
         self.concluded(reports)
     }
 
-    /// Removes the job's files after its child has ended. Returns `reports`, which name a full disk if that is a reason
-    /// to fail.
+    /// Removes the job's files after its child process has ended. Returns `reports`; if the disk is full, the texts of
+    /// their failures say so.
     pub(super) fn concluded(&self, reports: Vec<Report>) -> Vec<Report> {
         let reports = match free_space::is_full(&self.directory) {
             true => reports.into_iter().map(Report::on_full_disk).collect(),
@@ -96,7 +99,8 @@ impl Job {
         reports
     }
 
-    /// Starts the child process.
+    /// Starts the process that measures the job, on the driver's CPUs, and in the memory cgroup `group` if there is
+    /// one.
     pub(super) fn start(&self, cpus: &Cpus, group: Option<&MemoryGroup>) -> io::Result<Child> {
         let pinned = cpus.driver.as_deref().map(Pinned::to).transpose().map_err(io::Error::other)?;
         let mut child = Command::new(env::current_exe()?)
@@ -132,11 +136,12 @@ impl Job {
     }
 }
 
-/// Runs in the child process: measures the job that is read from standard input.
+/// Runs in the child process: measures the job that is read from standard input, and writes the reports of its cells to
+/// standard output.
 ///
 /// # Errors
 ///
-/// Standard input holds no job, or standard output is closed.
+/// Fails if standard input holds no job, or standard output is closed.
 pub fn serve() -> io::Result<()> {
     interrupt::release();
     let mut line = String::new();
@@ -185,7 +190,7 @@ pub fn serve() -> io::Result<()> {
     answer(reports)
 }
 
-/// Writes the reports to standard output.
+/// Writes the reports of measured cells to standard output, each as a line of JSON.
 fn answer(reports: impl IntoIterator<Item = Report>) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     for report in reports {

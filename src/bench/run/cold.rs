@@ -27,8 +27,9 @@ fn may_drop_all() -> bool {
     fs::OpenOptions::new().write(true).open(DROP).is_ok()
 }
 
-/// Closes a store, drops its files from the page cache with `evict`, and opens the store again with `open`. Then the
-/// files are dropped once more: what the start has read, such as the segments of `bitcask`, would be in memory otherwise.
+/// Closes a store, drops its files from the page cache with `evict`, and opens the store again with `open`. Then drops
+/// the files once more: what the start has read, such as the segments of `bitcask`, would be in the page cache
+/// otherwise.
 ///
 /// # Errors
 ///
@@ -106,8 +107,8 @@ mod tests {
         line.unwrap().parse().unwrap()
     }
 
-    /// Covers subdirectories too. Must run on a disk: a file system in memory holds its files in the page
-    /// cache only.
+    /// Files that were dropped from the page cache, also in subdirectories, are read from the device again. Must run on
+    /// a disk: a file system in memory holds its files in the page cache only.
     #[test]
     fn files_that_were_put_out_of_the_cache_are_fetched_again() {
         const BYTES: usize = 16 << 20;

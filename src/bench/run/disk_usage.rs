@@ -24,16 +24,16 @@ pub struct Files {
 /// Traffic of a block device since it was attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceTraffic {
-    /// Bytes written.
+    /// Bytes written to the device.
     pub written_bytes: u64,
-    /// Bytes read.
+    /// Bytes read from the device.
     pub read_bytes: u64,
     /// Read requests, after the kernel has merged adjacent ones.
     pub reads: u64,
 }
 
 impl DeviceTraffic {
-    /// Returns the traffic since `before`.
+    /// Returns the difference between this traffic and the earlier traffic `before`.
     pub fn since(&self, before: &Self) -> Self {
         Self {
             written_bytes: self.written_bytes.saturating_sub(before.written_bytes),
@@ -83,7 +83,7 @@ impl Files {
     }
 }
 
-/// Reads the contents of `/sys/block/DEVICE/stat`.
+/// Parses the contents of `/sys/block/DEVICE/stat`; `None` if they have another format.
 fn traffic(stat: &str) -> Option<DeviceTraffic> {
     // Read I/Os, merges, sectors and ticks; write I/Os, merges, then sectors.
     let numbers = stat.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>().ok()?;
@@ -91,12 +91,12 @@ fn traffic(stat: &str) -> Option<DeviceTraffic> {
     Some(DeviceTraffic { written_bytes: written_sectors * SECTOR, read_bytes: read_sectors * SECTOR, reads })
 }
 
-/// Returns the path of a directory's device in `/sys/dev/block` if the directory is the root of a file system on
-/// a loop device: then no other program uses the device.
+/// Returns the path of a directory's device in `/sys/dev/block` if the directory is the root of a file system on a loop
+/// device: then no other program uses the device. Otherwise `None`.
 #[cfg(target_os = "linux")]
 fn own_device(directory: &Path) -> Option<PathBuf> {
     use nix::sys::stat::{major, minor};
-    /// Number of the kernel's driver of loop devices.
+    /// Major device number of loop devices.
     const LOOP: u64 = 7;
     let number = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev()).ok();
     let (own, above) = (number(directory)?, number(directory.parent()?)?);
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(traffic("1 2 3"), None);
     }
 
-    /// A device that other programs use tells nothing about the store.
+    /// The traffic of a device that also holds other files is not reported, because it shows nothing about the store.
     #[test]
     fn a_shared_device_has_no_traffic() {
         let directory = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 /// Estimated number of pairs loaded per second.
 const LOADED: f64 = 100_000.0;
-/// Estimated number of operations per second.
+/// Estimated number of operations per second that need not wait for a sync.
 const DONE: f64 = 50_000.0;
 /// Estimated number of synced commits per second.
 const SYNCED: f64 = 1_000.0;
@@ -25,7 +25,8 @@ const VERIFIED_FROM_DISK: f64 = 5_000.0;
 /// Seconds to start a process, to wait for the disk, and to open, close and remove a store.
 const START: f64 = 0.5;
 
-/// Describes the plan of a run, without creating any file.
+/// Describes what a run with these options would measure: the cells, the estimated time and the disk space. Creates no
+/// file.
 ///
 /// # Errors
 ///
@@ -115,7 +116,7 @@ fn settled(cell: &Cell) -> f64 {
     measured(cell) * rate(cell) * part(&Operation::writes) / all * work.pair_bytes() / WRITTEN
 }
 
-/// Estimates the operations per second of a cell, which do not exceed its rate.
+/// Estimates the operations per second of a cell, at most the fixed rate of an open loop.
 fn rate(cell: &Cell) -> f64 {
     cell.workload.rate.map_or(unpaced(cell), |rate| rate.min(unpaced(cell)))
 }

@@ -23,10 +23,11 @@ use std::{
 
 /// Number of cores from which on a server and its clients do not compete for CPU time.
 const MANY_CORES: usize = 8;
-/// Number of appends whose median is the sync latency.
+/// Number of synced appends of 4 KiB, whose median time is the sync latency in results.
 const SYNCS: usize = 50;
 
-/// Describes the machine and the directory of the cells.
+/// Describes the machine, the file system of `directory` and the run conditions, for the result file. Measures there
+/// the latency of syncs and, if cells read from a cold cache, of random reads.
 pub fn describe(directory: &Path, cells: &[Cell], conduct: &RunConditions) -> Environment {
     let read = |path: &str| fs::read_to_string(path).ok();
     let line = |path: &str| read(path).map(|text| text.trim().to_owned());
@@ -122,7 +123,8 @@ fn fsync_us(path: &Path) -> io::Result<f64> {
     outcome.map(|()| times.get(SYNCS / 2).copied().unwrap_or_default())
 }
 
-/// Returns `true` if times of a run depend on random reads of the device.
+/// Returns `true` if a time that the run measures depends on random reads of the device: with `--cold`, or if a cell
+/// measures recovery.
 pub(super) fn reads_cold(cells: &[Cell], conduct: &RunConditions) -> bool {
     conduct.cold || cells.iter().any(|cell| cell.workload.step == CellKind::Recovery)
 }
@@ -166,8 +168,8 @@ pub(super) fn random_read_us(_: &Path) -> Option<f64> {
     None
 }
 
-/// Returns `true` if other processes use the CPUs now. The load average alone covers the last minute, which
-/// may include an earlier benchmark run.
+/// Returns `true` if other processes use more than a tenth of the CPUs during the next half second. The load average
+/// alone covers the last minute, which may include an earlier benchmark run.
 fn is_busy() -> bool {
     const BUSY: f64 = 0.1;
     let watch = CpuWatch::start();
@@ -175,7 +177,8 @@ fn is_busy() -> bool {
     watch.end().is_none_or(|disturbance| disturbance.part() > BUSY)
 }
 
-/// Returns the warnings about conditions that the user did not ask for by a flag.
+/// Returns warnings about conditions of the machine and the run that distort results, if the user did not ask for them
+/// by a flag.
 fn warnings(environment: &Environment, cells: &[Cell], conduct: &RunConditions) -> Vec<String> {
     let mut warnings = Vec::new();
     let cores = environment.cores;
@@ -274,7 +277,8 @@ mod tests {
         assert_eq!(at("/data"), Some(("ext4".into(), "/dev/root".into())));
     }
 
-    /// A warning about the size of the data would repeat what the user said by a flag.
+    /// There is no warning that the data exceed memory or cache if the user has chosen the number of keys or the cache
+    /// size by a flag.
     #[test]
     fn flags_for_sizes_prevent_warnings_about_the_size_of_the_data() {
         let cells = suites::plan(&Options { keys: Some(10_000_000), ..Options::default() }).unwrap().cells;

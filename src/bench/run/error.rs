@@ -29,7 +29,7 @@ pub enum Error {
     NoProgram { program: String, store: String },
     #[error("--output {}: cannot create the directory: {source}", .path.display())]
     OutputDirectory { path: PathBuf, source: io::Error },
-    /// The text names the flag.
+    /// A condition of the run cannot be met, such as `--cpus` or `--memory-limit`. The text names the flag.
     #[error("{0}")]
     Conduct(String),
     /// The stores may need more than the free space of `--dir`, or than `--map-size`. The text names the flag.

@@ -3,7 +3,8 @@
 use super::job_messages::Report;
 use crate::bench::result::{Cell, Outcome, Run};
 
-/// Returns the reports of a job of which every cell has failed twice in the same way: it is not tried again.
+/// Returns a failed report for each cell of a job if the last two measurements of every cell failed with equal texts:
+/// the job is not tried again. Otherwise `None`.
 pub(super) fn known(run: &Run, cells: &[Cell]) -> Option<Vec<Report>> {
     let known = |cell: &Cell| {
         let own = run.samples.iter().filter(|sample| sample.cell == cell.id);
@@ -18,7 +19,8 @@ pub(super) fn known(run: &Run, cells: &[Cell]) -> Option<Vec<Report>> {
     cells.iter().map(known).collect()
 }
 
-/// Prints one line for each way in which measurements failed.
+/// Prints one line to standard error for each different failure text of a run, with the first cell that has it and the
+/// number of others.
 pub(super) fn print(run: &Run) {
     let mut failures: Vec<(&str, Vec<&str>)> = Vec::new();
     for sample in &run.samples {

@@ -11,14 +11,14 @@ use std::path::Path;
 
 /// Free space below which a disk counts as full, in bytes: engines allocate files in steps of this order.
 const FULL: f64 = 1_048_576.0;
-/// Size of a memory-mapped file, as a multiple of the bytes of its pairs: half-filled pages, and pages of an
-/// earlier version.
+/// Maximum size of a memory-mapped data file, as a multiple of the bytes of its keys and values: half-filled pages, and
+/// pages of an earlier version.
 const MAPPED: f64 = 2.0;
-/// Maximum size of a store's files during a rewrite, as a multiple of the bytes of the pairs.
+/// Maximum size of a store's files while it rewrites them, as a multiple of the bytes of its keys and values.
 const REWRITTEN: f64 = 3.0;
 
-/// Returns an error message if the stores of `cells` may need more than the free space of `--dir` or than
-/// `--map-size`.
+/// Returns an error message if the stores of `cells` may need more than the free space of `--dir` or than `--map-size`.
+/// Checks nothing with `--no-space-check`.
 pub(super) fn check(options: &Options, cells: &[Cell]) -> Result<(), String> {
     if options.ignores_space {
         return Ok(());
@@ -71,7 +71,7 @@ pub(super) fn needed_by(options: &Options, cells: &[Cell]) -> f64 {
     cells.iter().map(|cell| table(&cell.table)).fold(0.0, f64::max)
 }
 
-/// Returns `true` if nothing can be written to the disk of `directory`.
+/// Returns `true` if less than 1 MiB is free on the disk of `directory`, so that it counts as full.
 pub(super) fn is_full(directory: &Path) -> bool {
     of(directory).is_some_and(|free| free < FULL)
 }

@@ -18,7 +18,8 @@ const IDLE: Duration = Duration::from_millis(100);
 pub const ATTEMPTS: usize = 3;
 
 /// Repeats `measure`, at most `attempts` times, until other processes use at most `limit` of the CPUs. `measure`
-/// returns its outcome with their share, from 0 to 1. Returns the outcome with the smallest share.
+/// returns its outcome with their share, from 0 to 1. Returns the outcome with the smallest share; `None` if `attempts`
+/// is 0.
 pub fn least_disturbed<T>(limit: f64, attempts: usize, mut measure: impl FnMut() -> (T, f64)) -> Option<T> {
     let mut best: Option<(T, f64)> = None;
     for _ in 0..attempts {
@@ -62,7 +63,7 @@ fn sync_file_system(opened: &File) {
 #[cfg(not(target_os = "linux"))]
 fn sync_file_system(_opened: &File) {}
 
-/// Counts of the requests of a block device.
+/// Number of I/O requests of a block device, done and in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Requests {
     done: u64,
@@ -84,23 +85,23 @@ fn requests(_opened: &File) -> Option<Requests> {
     None
 }
 
-/// Parses the number of completed reads and writes, and the number of requests in flight.
+/// Parses `/sys/dev/block/DEVICE/stat`: the number of completed reads and writes, and the number of requests in flight.
 fn parse_requests(text: &str) -> Option<Requests> {
     let mut fields = text.split_whitespace().map(|field| field.parse::<u64>().ok());
     let (reads, writes) = (fields.next()??, fields.nth(3)??);
     Some(Requests { done: reads + writes, under_way: fields.nth(3)?? })
 }
 
-/// Time that the CPUs have spent since the machine was started, in seconds.
+/// CPU times of the machine, in seconds since it was started, and those of this process.
 #[derive(Clone, Copy, Debug, Default)]
 struct Processors {
-    /// Time for any program of this machine.
+    /// CPU time of all programs of the machine, in seconds.
     busy: f64,
-    /// Time that the hypervisor gave to other machines while this one had work (steal).
+    /// Time in seconds that the hypervisor gave to other machines while this one had work (steal).
     stolen: f64,
-    /// Time for this process and its children that have ended.
+    /// CPU time in seconds of this process and of its children that have ended.
     own: f64,
-    /// Number of CPUs that the times are of.
+    /// Number of CPUs of the machine, over which the times are summed.
     count: u32,
 }
 
@@ -111,13 +112,13 @@ pub struct CpuWatch {
 }
 
 impl CpuWatch {
-    /// Starts the measurement.
+    /// Starts to measure the CPU time of other processes.
     pub fn start() -> Self {
         Self { before: processors(), start: Instant::now() }
     }
 
-    /// Returns the share of all CPU time that other processes and the hypervisor have taken since the start;
-    /// `None` if it cannot be known. The measured processes must have ended.
+    /// Returns the shares of all CPU time, from 0 to 1, that other processes and that the hypervisor have taken since
+    /// the start; `None` if they cannot be known. Measured child processes must have ended.
     pub fn end(&self) -> Option<Disturbance> {
         let (before, after) = (self.before?, processors()?);
         Some(after.disturbance(&before, self.start.elapsed().as_secs_f64()))
@@ -125,8 +126,8 @@ impl CpuWatch {
 }
 
 impl Processors {
-    /// Returns the share of CPU time that other processes and the hypervisor have taken since `before`,
-    /// `seconds` ago. The whole is the time of all CPUs, not only of those that this process may use.
+    /// Returns the shares of CPU time, from 0 to 1, that other processes and that the hypervisor have taken since
+    /// `before`, `seconds` ago. The whole is the time of all CPUs, not only of those that this process may use.
     fn disturbance(&self, before: &Self, seconds: f64) -> Disturbance {
         let all = seconds * f64::from(self.count.max(1));
         let part = |taken: f64| (taken / all).clamp(0.0, 1.0);
@@ -157,8 +158,8 @@ fn processors() -> Option<Processors> {
     None
 }
 
-/// Parses the first line, `cpu user nice system idle iowait irq softirq steal ...`, and counts the lines of
-/// single CPUs.
+/// Parses `/proc/stat`: the CPU times of its first line, `cpu user nice system idle iowait irq softirq steal ...`, and
+/// the number of lines of single CPUs. The time of this process is left 0.
 fn parse_processors(text: &str) -> Option<Processors> {
     let line = text.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Vec<f64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
@@ -203,7 +204,7 @@ mod tests {
         assert!(parse_processors("intr 1 2 3").is_none());
     }
 
-    /// A process that may use one of four CPUs counts the work of all four, and the time of all four.
+    /// The share of other processes is a fraction of the time of all four CPUs, whichever of them this process may use.
     #[test]
     fn what_others_took_is_a_part_of_all_processors() {
         let at = |user: u32| {
@@ -220,7 +221,8 @@ mod tests {
         assert_eq!(parse_requests("1 2"), None);
     }
 
-    /// CPU time of this process does not count as interference.
+    /// The CPU time of this process, which does not count as interference, grows while it works, and that of the
+    /// machine does not decrease.
     #[test]
     #[cfg(target_os = "linux")]
     fn own_work_is_own() {

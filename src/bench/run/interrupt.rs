@@ -18,7 +18,8 @@ use std::{
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
 /// Standard input of the measuring process, which ends when it is closed.
 static CHILD: Mutex<Option<ChildStdin>> = Mutex::new(None);
-/// Ids of the processes of a comparison, most of which are stopped and would not notice the end of their input.
+/// Ids of the processes of an interleaved comparison, which a signal kills: most are stopped and would not notice the
+/// end of their input.
 static INSTANCES: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 fn instances() -> MutexGuard<'static, Vec<u32>> {
@@ -71,7 +72,8 @@ pub(super) fn kill_on_signal(id: u32) {
     }
 }
 
-/// Must be called before a process of [`kill_on_signal()`] is waited for: its id may then be that of another process.
+/// Revokes [`kill_on_signal()`] for the process `id`. Must be called before the process is waited for: afterwards its
+/// id may be that of another process.
 pub(super) fn keep_on_signal(id: u32) {
     instances().retain(|other| *other != id);
 }
@@ -86,7 +88,8 @@ pub fn received() -> Option<Signal> {
     Signal::try_from(RECEIVED.load(Ordering::SeqCst)).ok()
 }
 
-/// Keeps the standard input of the measuring process until [`finish()`] or a signal closes it.
+/// Keeps the standard input of the measuring process open until [`finish()`] or a signal closes it, at which the
+/// process ends.
 pub(super) fn watch(stdin: Option<ChildStdin>) {
     *child() = stdin;
     if received().is_some() {
@@ -94,7 +97,7 @@ pub(super) fn watch(stdin: Option<ChildStdin>) {
     }
 }
 
-/// Closes the standard input of the measuring process.
+/// Closes the standard input of the measuring process, which has ended or then ends.
 pub(super) fn finish() {
     child().take();
 }

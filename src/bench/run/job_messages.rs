@@ -1,4 +1,4 @@
-//! Messages between a run and the child process that measures the cells of one group.
+//! Messages between a run and the child process that measures a job: the cells of one group, or a single cell.
 
 use crate::{
     bench::result::{Cell, Outcome, Target},
@@ -11,50 +11,50 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Prefix of the name of a job's directory; the id of the process that runs the job follows.
+/// Prefix of the name of the directory of a run's jobs; the process id of the run follows.
 const DIRECTORY: &str = "kvbench-job-";
 
-/// Name of the hidden subcommand that measures a job.
+/// Name of the hidden subcommand of this program that measures the job on its standard input.
 pub const SUBCOMMAND: &str = "measure-job";
 
 /// The cells that a child process measures, and how.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
-    /// The cells, in order.
+    /// Cells to measure, in this order, on the same data.
     pub cells: Vec<Cell>,
     /// Directory of this job, which the child creates and the parent removes.
     pub directory: PathBuf,
-    /// Maximum size of LMDB's data file, in bytes.
+    /// Maximum size of a memory-mapped data file (LMDB, MDBX), in bytes.
     pub map_size: u64,
-    /// Arguments that make this program serve the store, if it is measured over the wire.
+    /// Arguments with which this program serves the store, for cells over the wire.
     pub server_arguments: Vec<String>,
-    /// Arguments that make this program serve the store while keys are loaded: under the fsync policy `no`.
+    /// Arguments with which this program serves the store while its keys are loaded: under the fsync policy `no`.
     pub load_arguments: Vec<String>,
     /// `true` if an external server that holds keys is emptied first.
     pub flush_target: bool,
-    /// `true` if the store's files are dropped from the page cache before each step of cells.
+    /// `true` if the store's files are dropped from the page cache before each step (cells that run at the same time).
     #[serde(default)]
     pub cold: bool,
-    /// `true` if the store runs only in slices, which the parent requests on standard input.
+    /// `true` if the store runs only in slices of time, which the parent process requests on standard input.
     #[serde(default)]
     pub in_slices: bool,
-    /// Maximum number of values that are compared at the end. If there are more keys, this number is drawn at
-    /// random.
+    /// Maximum number of values that are read and compared at the end of the job. If there are more keys, this number
+    /// is drawn at random.
     pub verified: u64,
-    /// CPUs of the server that the job starts.
+    /// Numbers of the CPUs of the server that the job starts; `None` for no restriction.
     #[serde(default)]
     pub server_cpus: Option<Vec<usize>>,
-    /// `true` in the process that a recovery cell kills: it loads the store and updates it until then.
+    /// `true` for a process that loads the store and updates it until it is killed, for a cell that measures recovery.
     #[serde(default)]
     pub loads_until_killed: bool,
-    /// Process id of an external server on this machine.
+    /// Process id of an external server on this machine; `None` without one, or if the user did not name it.
     pub target_pid: Option<u32>,
 }
 
-/// Outcome of one cell.
+/// Result of one measurement of a cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// [`Cell::id`].
+    /// Id of the cell ([`Cell::id`]).
     pub cell: String,
     /// Measurement, error, or reason why the cell is not supported.
     pub outcome: Outcome,
@@ -66,8 +66,8 @@ impl Report {
         Self { cell: cell.id.clone(), outcome }
     }
 
-    /// Returns the report of a job of which the kernel has killed a process at `--memory-limit`: that a store needs more
-    /// is a result, not a fault.
+    /// Returns the report of a cell after the kernel has killed a process of its job at `--memory-limit`: a failure
+    /// becomes "unsupported", because a store that needs more memory has no fault.
     pub(super) fn after_kill(mut self) -> Self {
         let is_of_kill = match &self.outcome {
             // A kill ends operations; it does not change values.
@@ -82,7 +82,8 @@ impl Report {
         self
     }
 
-    /// Returns the report of a job that ended on a full disk. Some engines report an I/O error instead.
+    /// Returns the report of a cell whose job ended on a full disk: the text of a failure names the full disk, because
+    /// some engines report an I/O error instead.
     pub(super) fn on_full_disk(mut self) -> Self {
         let named = |text: &str| format!("the disk of --dir is full: {text}");
         match &mut self.outcome {
@@ -96,12 +97,12 @@ impl Report {
     }
 }
 
-/// Returns the directory in `parent` for the jobs of this process, one after the other.
+/// Returns the path in `parent` of the directory that all jobs of this process use, one after the other.
 pub fn directory(parent: &Path) -> PathBuf {
     parent.join(format!("{DIRECTORY}{}", std::process::id()))
 }
 
-/// Removes the directories in `parent` of jobs whose run was killed.
+/// Removes the job directories in `parent` of runs that were killed.
 pub(super) fn remove_leftovers(parent: &Path) {
     for path in leftovers(parent, DIRECTORY) {
         let _ = fs::remove_dir_all(path);
@@ -127,7 +128,7 @@ pub fn unsynced(target: &Target) -> Target {
 }
 
 impl Job {
-    /// Returns the cells in steps: the cells of a step run at the same time.
+    /// Returns the cells in steps: the cells of a step run at the same time, the steps one after the other.
     pub fn steps(&self) -> impl Iterator<Item = &[Cell]> {
         self.cells.chunk_by(|_, next| next.together)
     }

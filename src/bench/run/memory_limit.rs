@@ -13,19 +13,19 @@ use std::{
     time::Duration,
 };
 
-/// Name of the group into which this process moves, so that groups can be made beside it.
+/// Name of the control group into which this process moves if its own must contain the groups of measured processes.
 const DRIVER: &str = "kvbench-driver";
 
-/// Prefix of the names of groups; the id of the process that created the group follows.
+/// Prefix of the names of control groups for stores; the id of the process that created the group follows.
 const NAME: &str = "kvbench-";
 
-/// A control group for one store; removed when dropped. A page in memory belongs to the group that touched it first, so
-/// the store must be loaded inside the group.
+/// A memory control group for one store; removed when dropped. A page in memory belongs to the group that touched it
+/// first, so the store must be loaded inside the group.
 #[derive(Debug)]
 pub struct MemoryGroup {
     path: PathBuf,
     version: Version,
-    /// File and error of a limit of swap that could not be set.
+    /// Name of the file and error if swap could not be limited; otherwise `None`.
     swap_failure: Option<String>,
 }
 
@@ -55,12 +55,12 @@ impl Version {
 }
 
 impl MemoryGroup {
-    /// Creates a group with a limit of `bytes`, below the group of this process or at the top. The error
-    /// names the flag and a remedy.
+    /// Creates a control group with a limit of `bytes` of memory, below the group of this process or at the top. The
+    /// error names the flag and a remedy.
     ///
     /// # Errors
     ///
-    /// This process may not create a control group, or the system has none for memory.
+    /// Fails if this process may not create a control group, or the system has none for memory.
     pub fn new(bytes: u64) -> Result<Self, String> {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -106,7 +106,8 @@ impl MemoryGroup {
         Ok(group)
     }
 
-    /// Returns a warning if the measured processes may use swap beyond the limit; `None` on a machine without swap.
+    /// Returns a warning if swap could not be limited, so that measured processes may use it beyond the limit; `None`
+    /// on a machine without swap.
     pub fn swap_warning(&self) -> Option<String> {
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         self.warning(process_usage::field(&meminfo, "SwapTotal:").unwrap_or(0))
@@ -161,7 +162,7 @@ fn killed_of(events: &str) -> u64 {
     number.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Removes groups whose process was killed before it could remove them.
+/// Removes control groups below `parent` whose creator was killed before it could remove them.
 fn remove_leftovers(parent: &Path) {
     for path in leftovers(parent, NAME) {
         // Fails while a process is in the group.
@@ -169,8 +170,8 @@ fn remove_leftovers(parent: &Path) {
     }
 }
 
-/// Enables memory limits for groups below `parent`. The kernel forbids this for a group that contains
-/// processes, so if necessary this process first moves into a group below it.
+/// Enables memory limits for control groups below `parent` (version 2). The kernel forbids this for a group that
+/// contains processes, so if necessary this process first moves into a group below it.
 fn delegate(parent: &Path) -> io::Result<()> {
     let control = parent.join("cgroup.subtree_control");
     if fs::read_to_string(&control)?.split_whitespace().any(|word| word == "memory") {
@@ -185,8 +186,8 @@ fn delegate(parent: &Path) -> io::Result<()> {
     fs::write(&control, "+memory")
 }
 
-/// Returns the parents below which a group may be created, best first: this process's own group, which may
-/// have been delegated to it, then the top.
+/// Returns the control groups below which a group may be created, best first: that of this process, which may have been
+/// delegated to it, then the top. `own` and `mounts` are `cgroup` and `mountinfo` of `/proc/self`.
 fn places(own: &str, mounts: &str) -> Vec<(Version, PathBuf)> {
     let mount = |kind: &str, option: Option<&str>| {
         // "36 35 98:0 /root /mount/point options optional... - type device options"
@@ -295,8 +296,8 @@ mod tests {
         assert!(failed.warning(1024).unwrap().contains("memory.swap.max: Permission denied"));
     }
 
-    /// In a directory that is no control group, no limit may be claimed, since the kernel would not enforce
-    /// it.
+    /// In a directory that is no control group, a limit is an error, and no plain file is left: the kernel would not
+    /// enforce it.
     #[test]
     fn a_limit_that_cannot_be_set_is_an_error_and_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();

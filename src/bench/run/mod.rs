@@ -1,5 +1,5 @@
-//! A benchmark run: measures every cell as often as `--repetitions` says, in a new random order for each
-//! repetition, and writes the result file after each job.
+//! A benchmark run: measures every cell as often as `--repetitions` says, in a new random order for each repetition,
+//! and writes the result file after each job (the cells that one process measures).
 
 pub mod affinity;
 pub mod allocations;
@@ -112,7 +112,8 @@ pub fn run(options: &Options) -> Result<Run, Error> {
     Ok(run)
 }
 
-/// Returns the plan, or an error if a part of it cannot be measured.
+/// Returns the cells to measure, or an error if the options cannot be measured, some of the CPUs may not be used, or a
+/// program such as redis-server is missing.
 fn check(options: &Options) -> Result<Plan, Error> {
     suites::refuse_ignored(options)?;
     affinity::check(&options.conduct.cpus).map_err(Error::Conduct)?;
@@ -127,14 +128,14 @@ fn check(options: &Options) -> Result<Plan, Error> {
     Ok(plan)
 }
 
-/// Returns an error if the external server of the options cannot be measured.
+/// Returns an error if the server of `--target` does not reply, or holds keys that the run may not remove.
 fn check_target(options: &Options) -> Result<(), Error> {
     let Some(target) = &options.target else { return Ok(()) };
     over_wire::check_target(target)
         .map_err(|reason| Error::Target { address: target.address.clone(), reason })
 }
 
-/// Returns an error if a measurement failed, or if the cells did unequal work; prints the failures to
+/// Returns an error if a measurement failed, or if cells that are compared did unequal work; prints the failures to
 /// standard error.
 ///
 /// # Errors
@@ -186,8 +187,8 @@ fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
     })
 }
 
-/// Returns the run in the result file, if it has the same plan, command and build: measurements of different
-/// ones do not belong in one result.
+/// Returns the run in the result file, to be continued. Fails if it has another plan, command, build or machine: such
+/// measurements do not belong in one result.
 fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
     let path = &options.output;
     let file = File::open(path).map_err(Error::file(path))?;
@@ -226,7 +227,7 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
     Ok(run)
 }
 
-/// Returns `true` if nothing is left to measure.
+/// Returns `true` if no cell or comparison of the run is left to measure.
 fn is_complete(run: &Run) -> bool {
     if !run.comparisons.is_empty() {
         return run.comparisons.iter().all(|comparison| comparison.end.is_some());
@@ -287,8 +288,8 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the reports of a store that is not measured because it keeps all data in memory, and they exceed `limit`, in
-/// bytes.
+/// Returns the reports of cells that are not measured because their store keeps all data in memory, and they exceed
+/// `limit`, in bytes. `None` if the cells can be measured, or without a limit.
 fn excluded(cells: &[Cell], limit: Option<u64>) -> Option<Vec<Report>> {
     let (limit, first) = (limit? as f64, cells.first()?);
     let store = &first.target.store;
@@ -305,7 +306,7 @@ fn excluded(cells: &[Cell], limit: Option<u64>) -> Option<Vec<Report>> {
     Some(cells.iter().map(|cell| Report::of(cell, Outcome::Unsupported(reason.clone()))).collect())
 }
 
-/// Prints a line about a report, for logs, which show no progress bar.
+/// Prints the result of one cell as a line on standard error, for runs without a terminal, which show no progress bar.
 fn print_report(report: &Report, bar: &ProgressBar, repetition: u32) {
     let words = match &report.outcome {
         Outcome::Measured(measured) if !measured.is_sound() => "failed".to_owned(),
@@ -323,7 +324,8 @@ fn print_report(report: &Report, bar: &ProgressBar, repetition: u32) {
     eprintln!("kvbench: {done}/{all}, repetition {}: {}: {words}", repetition + 1, report.cell);
 }
 
-/// Groups the cells by the process in which they are measured.
+/// Splits the cells into jobs, each of which one process measures: the adjacent cells of a group, or a cell without a
+/// group.
 pub fn jobs(cells: &[Cell]) -> Vec<Vec<Cell>> {
     let together = |first: &Cell, next: &Cell| first.group.is_some() && first.group == next.group;
     cells.chunk_by(together).map(<[Cell]>::to_vec).collect()

@@ -1,10 +1,9 @@
-//! Order in which the jobs of a repetition are measured, and their seed.
+//! Order in which a repetition measures the jobs, and the seed of the repetition.
 
 use rand::{SeedableRng, rngs::SmallRng, seq::SliceRandom};
 
-/// Returns the numbers of `jobs` jobs in a random order that differs between repetitions: an effect that a
-/// job leaves behind (a hot CPU, a disk that still writes) then meets another job each time. The same seed
-/// gives the same order.
+/// Returns the indices of `jobs` jobs in a random order that differs between repetitions: an effect that a job leaves
+/// behind (a hot CPU, a disk that still writes) then meets another job each time. The same seed gives the same order.
 pub fn shuffled(jobs: usize, seed: u64, repetition: u32) -> Vec<usize> {
     let mut order: Vec<usize> = (0..jobs).collect();
     // Keys are made from the seed too; the constant makes the two independent.
@@ -13,9 +12,9 @@ pub fn shuffled(jobs: usize, seed: u64, repetition: u32) -> Vec<usize> {
     order
 }
 
-/// Returns the seed of the keys, values and choices of a repetition, which is the same for all cells: repetitions
-/// differ in their data and hot keys, and the stores of one repetition do not. The first repetition has the
-/// seed of the run.
+/// Returns the seed of a repetition, from which keys, values and random choices of all cells are made: repetitions
+/// differ in their data and hot keys, and the stores of one repetition do not. The first repetition has the seed of the
+/// run.
 pub fn seed_of(seed: u64, repetition: u32) -> u64 {
     // An odd constant (2^64 divided by the golden ratio) keeps the seeds of repetitions far apart: threads add
     // small numbers to them.

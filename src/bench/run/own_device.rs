@@ -18,10 +18,10 @@ use std::{
 
 /// Size of the file system beyond the data: its journal, and the log files that engines keep.
 const EXTRA_BYTES: u64 = 4 << 30;
-/// Size of the file system for each byte of keys and values. The image is sparse.
+/// Bytes of the file system for each byte of keys and values. Its image file is sparse.
 const PER_BYTE: u64 = 12;
 
-/// Returns the size in bytes of a device for the store of `cells`.
+/// Returns the size in bytes of a block device that suffices for the store of `cells`.
 pub fn size_for(cells: &[Cell]) -> u64 {
     let data = cells.iter().map(|cell| cell.workload.most_keys() as f64 * cell.workload.pair_bytes());
     EXTRA_BYTES + PER_BYTE * data.fold(0.0, f64::max) as u64
@@ -91,7 +91,7 @@ fn mount_device(
         .map_err(|error| format!("mount of {device}: {error}"))
 }
 
-/// Runs a program and returns the first line that it writes.
+/// Runs a program and returns the first line that it writes. The error is the first line of its standard error.
 #[cfg(target_os = "linux")]
 fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program).args(arguments).output();
@@ -103,7 +103,8 @@ fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
     }
 }
 
-/// Returns the queue settings of the block device below `directory`, in `/sys`.
+/// Returns the path in `/sys` of the queue settings of the block device that holds `directory`, or `None` if there is
+/// none.
 #[cfg(target_os = "linux")]
 fn queue_of(directory: &Path) -> Option<PathBuf> {
     use nix::sys::stat::{major, minor};
@@ -113,7 +114,7 @@ fn queue_of(directory: &Path) -> Option<PathBuf> {
     [device.join("queue"), device.join("../queue")].into_iter().find(|queue| queue.exists())
 }
 
-/// Returns the read-ahead in KiB of the block device below `directory`, or `None` if there is none.
+/// Returns the read-ahead in KiB of the block device that holds `directory`, or `None` if there is none.
 #[cfg(target_os = "linux")]
 pub fn read_ahead_kib(directory: &Path) -> Option<u64> {
     fs::read_to_string(queue_of(directory)?.join("read_ahead_kb")).ok()?.trim().parse().ok()
@@ -165,7 +166,8 @@ mod tests {
     use crate::{bench::run::disk_usage::Files, testing::skip_test::skip};
     use std::{io::Write, thread};
 
-    /// Covers that another program's writes to the machine's device are not counted.
+    /// The counted bytes of a store's own device include the writes to its files, and not another program's writes to
+    /// the machine's device.
     #[test]
     fn own_device_counts_the_bytes_of_its_files_only() {
         let scratch = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();

@@ -35,7 +35,7 @@ pub struct Pace {
     next: f64,
 }
 
-/// Evenly spaced intended starts of operations that were not started.
+/// Intended starts of operations of an open loop that were not started, evenly spaced.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MissedStarts {
     /// First intended start, in nanoseconds of the clock.
@@ -57,7 +57,8 @@ impl Pace {
         }
     }
 
-    /// Returns the intended start of the next operation: `now` in a closed loop.
+    /// Returns the intended start of the next operation, in nanoseconds of the clock: `now` in a closed loop. In an
+    /// open loop it may be past.
     #[inline]
     pub fn next(&mut self, now: u64) -> u64 {
         let Some(interval) = self.interval else { return now };
@@ -66,8 +67,8 @@ impl Pace {
         start as u64
     }
 
-    /// Returns the intended starts before `end` that no operation has used, at most `most`; `None` if there
-    /// are none.
+    /// Returns the intended starts of an open loop that are before `end` and were not returned by [`Pace::next`], at
+    /// most `most`; `None` if there are none.
     pub fn left(&self, end: u64, most: u64) -> Option<MissedStarts> {
         let interval = self.interval?;
         let count = ((end as f64 - self.next) / interval).ceil();
@@ -75,7 +76,7 @@ impl Pace {
         Some(MissedStarts { first: self.next, interval, count })
     }
 
-    /// Sleeps until `start`. Spinning would be charged to the engine as CPU time.
+    /// Sleeps until `start`, in nanoseconds of `clock`. Spinning would be charged to the engine as CPU time.
     #[inline]
     pub fn wait(clock: &Clock, start: u64) {
         loop {

@@ -1,4 +1,4 @@
-//! Measurements of all threads of one workload, as the metrics of its cell.
+//! Measurements of one workload, summed over its threads, as the metrics of its cell.
 
 use super::{
     process_usage::ProcessUsage,
@@ -6,9 +6,9 @@ use super::{
 };
 use crate::bench::result::{Measurement, Workload};
 
-/// Measurement of one workload.
+/// Measurement of one workload, summed over its threads.
 pub struct PhaseResult {
-    /// Sum over the threads.
+    /// Sum of the records of the workload's threads.
     pub recorder: Recorder,
     /// Start of the measurement, in nanoseconds of the recorder's clock.
     pub start: u64,
@@ -29,7 +29,8 @@ impl PhaseResult {
         Self { recorder, start, usage: usage.clone() }
     }
 
-    /// Returns the metrics of a phase. `concurrent` is the number of workloads that ran at the same time.
+    /// Returns the metrics of `workload`. `concurrent` is the number of workloads that ran at the same time: with
+    /// several, CPU time and allocations are unknown.
     pub fn measurement(self, workload: &Workload, concurrent: usize) -> Measurement {
         let PhaseResult { recorder, start, usage } = self;
         let mut measurement = recorder.measurement(start);
@@ -63,7 +64,8 @@ impl PhaseResult {
     }
 }
 
-/// Warns in a measurement if keys have expired during its load.
+/// Adds a warning to a measurement if the load took longer than the values' time to live, so that keys had expired
+/// before the measurement.
 pub(super) fn warn_of_long_load(measurement: &mut Measurement, workload: &Workload) {
     let (Some(seconds), Some(ttl_ms)) = (measurement.load_seconds, workload.ttl_ms) else { return };
     if seconds * 1e3 > ttl_ms as f64 {
@@ -80,7 +82,7 @@ mod tests {
     use crate::bench::result::Operation;
     use std::time::Duration;
 
-    /// Returns the warnings of a measurement with a limit of one second that took `seconds`.
+    /// Returns the warnings of a measurement with a time limit of one second whose only operation took `seconds`.
     fn warnings(seconds: u64) -> Vec<String> {
         let mut recorder = Recorder::new(0, Duration::from_millis(100));
         recorder.success(Operation::Get, 0, seconds * 1_000_000_000);

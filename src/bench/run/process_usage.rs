@@ -6,8 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Ends of the names of mapped files without data: tables of readers, and the index of SQLite's write-ahead
-/// log. Processes coordinate through them, and each start makes them again.
+/// Ends of the names of mapped files that hold no data: lock tables of LMDB and MDBX, and the index of SQLite's
+/// write-ahead log. Processes coordinate through them, and each start makes them again.
 const COORDINATION: [&str; 3] = ["lock.mdb", "mdbx.lck", "-shm"];
 
 /// Resources used by a process.
@@ -20,11 +20,11 @@ pub struct ProcessUsage {
     pub written_bytes: Option<u64>,
     /// Memory of the process.
     pub memory: Memory,
-    /// Syncs by the timer of the policy `everysec`; `None` under other policies.
+    /// Number of syncs by the timer of the fsync policy `everysec`; `None` under other policies.
     pub timer_syncs: Option<u64>,
-    /// Expired keys that the store removed; `None` if values do not expire, or if that is not known.
+    /// Number of expired keys that the store removed; `None` if values do not expire, or if the number is not known.
     pub expired_keys: Option<u64>,
-    /// Allocations in Rust, if they were counted.
+    /// Allocations of the engine; `None` if they were not counted.
     pub allocated: Option<Allocated>,
 }
 
@@ -71,8 +71,8 @@ impl ProcessUsage {
         }
     }
 
-    /// Returns the resources used since `before`. Memory and allocations are the current values, not
-    /// differences.
+    /// Returns the resources used since the earlier reading `before`; `None` where one of both is unknown. Memory and
+    /// allocations are those of this reading, not differences.
     pub fn since(&self, before: &Self) -> Self {
         let less = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
         Self {
@@ -105,12 +105,14 @@ pub fn reset_peak(pid: u32) {
     let _ = fs::write(Path::new("/proc").join(pid.to_string()).join("clear_refs"), "5");
 }
 
-/// Returns the bytes of the files in `directory` that a process has in memory by mapping them.
+/// Returns the bytes of the files in `directory` that a process has in memory by mapping them, or `None` if this user
+/// may not read them.
 pub fn mapped_bytes(pid: u32, directory: &Path) -> Option<u64> {
     Some(mapped(&read(pid, "smaps")?, directory))
 }
 
-/// Returns a data file in `directory` that a process can change through its memory map, without write calls.
+/// Returns the path of a data file in `directory` that a process can change through its memory map, without write
+/// calls; `None` if there is none.
 pub(super) fn writable_map(pid: u32, directory: &Path) -> Option<PathBuf> {
     writable(&read(pid, "maps")?, directory)
 }
@@ -170,7 +172,8 @@ fn writable(maps: &str, directory: &Path) -> Option<PathBuf> {
     paths.into_iter().find(holds_data).map(Into::into)
 }
 
-/// Returns the number that follows `name` at the start of a line.
+/// Returns the number that follows `name` at the start of a line of `text`, as in `/proc/meminfo`; `None` if there is
+/// none.
 pub(super) fn field(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     rest.split_whitespace().next()?.parse().ok()
@@ -180,7 +183,8 @@ pub(super) fn field(text: &str, name: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Pages that are overwritten in place, or deleted before they reach the device, were written too.
+    /// The bytes of all write calls count, also those of pages that are overwritten in place, or deleted before they
+    /// reach the device.
     #[test]
     #[cfg(target_os = "linux")]
     fn bytes_of_write_calls_are_counted_each_time() {

@@ -1,4 +1,4 @@
-//! Records of the operations of one thread, and their sum over all threads.
+//! Records of the operations of one driver thread or client, and their sum over all of them.
 
 use super::pace::MissedStarts;
 use crate::bench::result::{Latency, Measurement, OPERATIONS, Operation, histogram};
@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// Maximum recorded latency in nanoseconds: ten minutes. Longer latencies are recorded as this one.
 const MAX_LATENCY_NS: u64 = 600_000_000_000;
-/// Maximum number of slices of the timeline in a result.
+/// Maximum number of intervals of the timeline (operations over time) in a result.
 const SLICES: usize = 100;
 /// Number of faults after which a thread stops: the measurement has failed, and an engine that fails at once
 /// would only fill the remaining time with errors.
@@ -25,8 +25,8 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Returns the fault of an operation for which no key is left. Further operations would be possible on
-    /// some engines only.
+    /// Returns the fault of an operation for which no key is left, such as a delete from an empty store. Further
+    /// operations would be possible on some engines only.
     pub fn dry(operation: Operation) -> Self {
         let work = match operation {
             Operation::Insert => "no key is left to insert",
@@ -37,7 +37,7 @@ impl Fault {
     }
 }
 
-/// Latency histograms, timeline and faults.
+/// Record of operations: latency histograms, counts over time, and faults.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     histograms: [Option<Histogram<u64>>; OPERATIONS.len()],
@@ -53,9 +53,9 @@ pub struct Recorder {
     expired_reads: u64,
     first_fault: Option<String>,
     user_bytes: u64,
-    /// Open loop: waiting times of operations that were not started by the end, although they were due.
+    /// Open loop: waiting times in nanoseconds, until the end, of operations that were due and not started.
     unstarted: Option<Histogram<u64>>,
-    /// Open loop: delay from the intended to the actual start of an operation whose thread was idle.
+    /// Open loop: delay in nanoseconds from the intended to the actual start of an operation whose thread was idle.
     lateness: Option<Histogram<u64>>,
     /// End of the last operation, in nanoseconds of the clock; in an open loop at least the end of the time
     /// limit.
@@ -63,7 +63,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Creates an empty recorder. Time counts from `start`, in slices of `slice`.
+    /// Creates an empty record that begins at `start`, in nanoseconds of the clock, and counts operations in intervals
+    /// of `slice`.
     pub fn new(start: u64, slice: Duration) -> Self {
         let slice = (slice.as_nanos() as u64).max(1);
         Self {
@@ -91,8 +92,8 @@ impl Recorder {
         recorder
     }
 
-    /// Begins a slice of the store's running time at `start`: the timeline goes on at bin `first_bin`, without the time
-    /// since the slice before.
+    /// Continues the record at `start` (nanoseconds of the clock) after a pause of the store: operations count from the
+    /// interval with the index `first_bin` of the timeline on, and the pause has no intervals.
     pub fn begin_slice(&mut self, start: u64, first_bin: usize) {
         self.timeline.resize(first_bin, 0);
         self.timeline.push(0);
@@ -100,7 +101,7 @@ impl Recorder {
         self.end = start;
     }
 
-    /// Returns the number of operations by time since the bin `first_bin` of the timeline.
+    /// Returns the number of operations in each interval of the timeline, from the one with the index `first_bin` on.
     pub fn bins(&self, first_bin: usize) -> &[u64] {
         self.timeline.get(first_bin..).unwrap_or_default()
     }
@@ -110,7 +111,7 @@ impl Recorder {
         self.histograms.iter().flatten().map(Histogram::max).max().unwrap_or(0)
     }
 
-    /// Records an operation that succeeded.
+    /// Records an operation that succeeded, from its start to its end in nanoseconds of the clock.
     #[inline]
     pub fn success(&mut self, operation: Operation, start: u64, end: u64) {
         if let Some(histogram) = self.histograms.get_mut(operation as usize) {
@@ -126,8 +127,8 @@ impl Recorder {
         self.end = end;
     }
 
-    /// Records operations that were due but not started by `end`, with the time that they had waited until
-    /// then.
+    /// Records operations that were due but not started by `end`, in nanoseconds of the clock, with the time that they
+    /// had waited until then.
     #[cold]
     pub fn missed_starts(&mut self, starts: MissedStarts, end: u64) {
         // If there are very many, adjacent ones are recorded with the same time.
@@ -139,7 +140,8 @@ impl Recorder {
         }
     }
 
-    /// Records the start delay of an operation that was intended for `start` and began at `now`.
+    /// Records the start delay of an operation that was intended for `start` and began at `now`, both in nanoseconds of
+    /// the clock.
     #[inline]
     pub fn began(&mut self, start: u64, now: u64) {
         record(&mut self.lateness, now.saturating_sub(start), 1);
@@ -175,7 +177,7 @@ impl Recorder {
         self.first_fault.get_or_insert(text);
     }
 
-    /// Returns `true` if there were so many faults that the thread should stop.
+    /// Returns `true` if at least 1000 operations failed, so that the thread should stop.
     #[inline]
     pub fn is_lost(&self) -> bool {
         self.errors + self.misses + self.wrong >= FAULTS
@@ -186,7 +188,7 @@ impl Recorder {
         self.errors + self.misses + self.wrong > 0
     }
 
-    /// Adds the faults of a warm-up, whose operations do not count.
+    /// Adds the faults of a warm-up to this record; the warm-up's operations do not count.
     pub fn add_faults(&mut self, warm_up: &Self) {
         self.errors += warm_up.errors;
         self.misses += warm_up.misses;
@@ -194,12 +196,12 @@ impl Recorder {
         self.first_fault = warm_up.first_fault.clone().or_else(|| self.first_fault.take());
     }
 
-    /// Extends the measurement to `end`, the end of the time limit of an open loop.
+    /// Extends the measured time to `end`, in nanoseconds of the clock, if the last operation ended before.
     pub fn wait_until(&mut self, end: u64) {
         self.end = self.end.max(end);
     }
 
-    /// Adds the record of another thread.
+    /// Adds the record of another thread: sums of counts, and the later of both ends.
     pub fn add(&mut self, other: &Self) {
         let sums = self.histograms.iter_mut().chain([&mut self.unstarted, &mut self.lateness]);
         for (sum, part) in sums.zip(other.histograms.iter().chain([&other.unstarted, &other.lateness])) {
@@ -217,7 +219,8 @@ impl Recorder {
         self.end = self.end.max(other.end);
     }
 
-    /// Returns the metrics. Those of the process and the engine are left empty.
+    /// Returns the metrics of the recorded operations; `start` is the start of the measurement in nanoseconds of the
+    /// clock. Metrics of the process and the engine, such as CPU time, are left empty.
     pub fn measurement(self, start: u64) -> Measurement {
         let seconds = self.end.saturating_sub(start) as f64 / 1e9;
         let mut all: Option<Histogram<u64>> = None;
@@ -254,7 +257,7 @@ impl Recorder {
     }
 }
 
-/// Records `count` latencies of `nanoseconds`.
+/// Adds `count` latencies of `nanoseconds` each to a histogram, which is created for the first one.
 #[inline]
 fn record(histogram: &mut Option<Histogram<u64>>, nanoseconds: u64, count: u64) {
     if histogram.is_none() {

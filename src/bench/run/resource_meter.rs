@@ -1,4 +1,4 @@
-//! Resources that cells of one step use, and the size of the files that they leave: read around the
+//! Resources that cells which run at the same time use, and the size of the files that they leave: read around the
 //! measurement, between two states in which the store has no deferred work.
 
 use super::{
@@ -12,21 +12,21 @@ use std::{
     time::Instant,
 };
 
-/// Minimum bytes of keys and values for a write amplification. Below it, the ratio mostly shows constant
-/// writes of an engine (a file header, a first page), not the cost of a write.
+/// Minimum number of bytes of keys and values written for which a write amplification is reported. Below it, the ratio
+/// mostly shows constant writes of an engine (a file header, a first page), not the cost of a write.
 pub(in crate::bench) const LEAST_USER_BYTES: u64 = 1 << 20;
 
-/// Makes the store do its deferred work.
+/// Function that makes the store do its deferred work; returns the text of an error.
 pub(super) type Settle<'s> = &'s dyn Fn() -> Result<(), String>;
 
 /// Reads the resources that a process uses during the measurement of some cells.
 pub(super) struct Meter<'m> {
-    /// Id of the process with the engine, if known.
+    /// Id of the process in which the engine runs; `None` if unknown.
     pid: Option<u32>,
-    /// Files of the store, if known.
+    /// Files of the store; `None` if it has none, or they are unknown.
     files: Option<&'m Files>,
     settle: Settle<'m>,
-    /// Memory of the process without the engine.
+    /// Memory of the process before it opened the engine, which is subtracted.
     base: Memory,
     before: RefCell<Option<Before>>,
     live: Slot<Option<FileSize>>,
@@ -35,18 +35,19 @@ pub(super) struct Meter<'m> {
     failure: RefCell<Option<String>>,
 }
 
-/// State at the start of the measurement.
+/// Resources used and device traffic up to the start of the measurement.
 struct Before {
     usage: ProcessUsage,
     device: Option<DeviceTraffic>,
 }
 
-/// Resources used by the cells of a step, and sizes of the files.
+/// Resources used by cells that ran at the same time, and sizes of the store's files.
 #[derive(Debug)]
 pub(super) struct CellUsage {
     written_bytes: Result<u64, String>,
     device: Option<DeviceTraffic>,
-    /// Traffic until the end of the measurement, without the quiescing.
+    /// Traffic of the files' own device during the measurement, without that of the quiesce phase after it; `None` if
+    /// unknown.
     measured_device: Option<DeviceTraffic>,
     memory: Memory,
     mapped_bytes: Option<u64>,
@@ -93,8 +94,8 @@ impl<'m> Meter<'m> {
         usage
     }
 
-    /// Quiesces the store and returns all resources used since the first reading, including the quiescing.
-    /// `after` is the difference of the two readings.
+    /// Quiesces the store and returns all resources used since the first [`Meter::read`], including those of the
+    /// quiescing. `after` is the difference between the second and the first reading.
     pub fn finish(self, after: &ProcessUsage) -> Result<CellUsage, String> {
         let begin = Instant::now();
         self.settle()?;
@@ -118,7 +119,7 @@ impl<'m> Meter<'m> {
         })
     }
 
-    /// Returns the bytes that the engine has written, or the reason why they are unknown. `bytes` are those of all
+    /// Returns the number of bytes that the engine has written, or the reason why it is unknown. `bytes` is that of all
     /// write calls of the process.
     fn written(&self, bytes: Option<u64>) -> Result<u64, String> {
         let pid = self.pid.ok_or("the process of the engine is not known")?;
@@ -144,7 +145,7 @@ impl<'m> Meter<'m> {
     }
 }
 
-/// Makes the store do its deferred work, then the file system.
+/// Makes the store do its deferred work, then writes the dirty pages of its file system to the device.
 pub(super) fn settle(files: Option<&Files>, settle: Settle<'_>) -> Result<(), String> {
     let settled = panics::caught(settle).unwrap_or_else(Err);
     settled.map_err(|error| format!("settling: {error}"))?;
@@ -152,7 +153,7 @@ pub(super) fn settle(files: Option<&Files>, settle: Settle<'_>) -> Result<(), St
 }
 
 impl CellUsage {
-    /// Adds the resources to the measurements of the cells. `alive` is the number of keys in the store.
+    /// Adds the resources to the measurements of `cells`, in order. `alive` is the number of keys in the store.
     pub fn charge(&self, measurements: &mut [Measurement], cells: &[Cell], alive: u64) {
         let user_bytes: u64 = measurements.iter().map(|measurement| measurement.user_bytes).sum();
         for (measurement, cell) in measurements.iter_mut().zip(cells) {
@@ -189,7 +190,8 @@ impl CellUsage {
     }
 }
 
-/// Adds the size of quiesced files that hold `alive` keys to a cell's measurement.
+/// Adds the size of the store's files, which were quiesced and hold `alive` keys, and the space amplification to a
+/// cell's measurement.
 pub(super) fn charge_size(measurement: &mut Measurement, cell: &Cell, size: FileSize, alive: u64) {
     measurement.settled_size = Some(size);
     measurement.disk_bytes = Some(size.used_bytes);
@@ -197,8 +199,8 @@ pub(super) fn charge_size(measurement: &mut Measurement, cell: &Cell, size: File
     measurement.space_amplification = (alive > 0.0).then(|| size.used_bytes as f64 / alive);
 }
 
-/// Removes the sizes that cannot be compared: in cells that overwrite until a time is up, a fast store has
-/// overwritten more than a slow one. `cells` used the same files, in this order.
+/// Removes sizes on disk that cannot be compared between stores: after cells that overwrite until a time is up, a fast
+/// store has overwritten more than a slow one. `cells` used the same files, in this order.
 pub(super) fn drop_unequal_sizes<'c>(cells: impl Iterator<Item = (&'c mut Measurement, &'c Cell)>) {
     let mut unequal = false;
     for (measurement, cell) in cells {
@@ -225,8 +227,8 @@ mod tests {
     #[cfg(target_os = "linux")]
     use std::{fs::File, os::unix::fs::FileExt};
 
-    /// Linux 6.16 and later count a large folio, up to 2 MiB, for each dirty page in `write_bytes`, and other
-    /// programs write to the device of the files: both once changed the bytes written by an engine.
+    /// Bytes written by an engine are those of its write calls. Once they were those that the kernel wrote: Linux 6.16
+    /// and later count a large folio, up to 2 MiB, for each dirty page, and other programs write to the device too.
     #[test]
     #[cfg(target_os = "linux")]
     fn written_bytes_count_write_calls() {

@@ -1,4 +1,4 @@
-//! Samples of a run, and its result file.
+//! Samples of a run (one measurement of one cell each), and its result file.
 
 use super::{error::Error, job_messages::Report};
 use crate::bench::{
@@ -12,7 +12,7 @@ use std::{
     path::Path,
 };
 
-/// Returns a command line without the flag that names the result file, and its value.
+/// Returns the arguments of a command line without `--output` and its value, and without `--force`.
 pub(super) fn without_output(command: &[String]) -> Vec<&str> {
     let mut words = command.iter().map(String::as_str);
     let mut kept = Vec::new();
@@ -26,7 +26,7 @@ pub(super) fn without_output(command: &[String]) -> Vec<&str> {
     kept
 }
 
-/// Returns the error of a run that a signal has stopped.
+/// Returns the error of a run that a signal has stopped, with the command that continues it.
 pub(super) fn stopped(options: &Options, run: &Run, signal: Signal) -> Error {
     let words = without_output(&options.command).into_iter().map(Into::into);
     let output = options.output.display().to_string();
@@ -43,7 +43,7 @@ pub(super) fn stopped(options: &Options, run: &Run, signal: Signal) -> Error {
     }
 }
 
-/// Adds the samples of a job.
+/// Adds the reports of a job to the run, as samples of the repetition.
 pub(super) fn record(run: &mut Run, reports: Vec<Report>, repetition: u32, disturbance: Option<Disturbance>) {
     let samples = reports.into_iter().map(|report| Sample {
         cell: report.cell,
@@ -54,7 +54,7 @@ pub(super) fn record(run: &mut Run, reports: Vec<Report>, repetition: u32, distu
     run.samples.extend(samples);
 }
 
-/// Replaces the result file atomically, so that a kill leaves the old file or the new one.
+/// Replaces the result file at `path` atomically, so that a kill leaves the old file or the new one.
 pub(super) fn save(run: &Run, path: &Path) -> Result<(), Error> {
     let temporary = path.with_extension("json.new");
     let write = || {

@@ -8,7 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Returns the path of the stored calibration: `$XDG_CACHE_HOME/kvbench/calibration-COMMIT.json`.
+/// Returns the path of the stored calibration: `kvbench/calibration-COMMIT.json` in `$XDG_CACHE_HOME` or
+/// `$HOME/.cache`; `None` if neither variable is set.
 pub fn place() -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
@@ -16,7 +17,7 @@ pub fn place() -> Option<PathBuf> {
     Some(cache.join("kvbench").join(format!("calibration-{commit}.json")))
 }
 
-/// Returns the stored calibration, if it was made with exactly this program.
+/// Returns the stored calibration; `None` if there is none, or if it was made with another build of this program.
 pub fn of_this_build() -> Option<Calibration> {
     let found: Calibration = serde_json::from_slice(&fs::read(place()?).ok()?).ok()?;
     (found.program == program().ok()?).then_some(found)

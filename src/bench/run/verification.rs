@@ -1,16 +1,18 @@
-//! Verification at the end of a job: every value that should exist is read once more and compared.
+//! Verification at the end of a job: values that should exist, all or a large random sample, are read once more and
+//! compared.
 
 use super::phase_result::PhaseResult;
 use crate::bench::result::Measurement;
 use std::fmt::Display;
 
-/// Maximum number of values that are compared. If there are more keys, this number is drawn at random.
+/// Maximum number of values that are compared at the end of a job. If there are more keys, this number is drawn at
+/// random.
 pub const MAX_COMPARED: u64 = 5_000_000;
 
-/// Maximum number of values that are compared if most of them must be read from the disk.
+/// Maximum number of values that are compared at the end of a job if most of them must be read from the disk.
 pub const MAX_FROM_DISK: u64 = 20_000;
 
-/// Result of the verification.
+/// Result of reading the store's values at the end of a job and comparing them.
 #[derive(Debug, Default)]
 pub(super) struct Verified {
     /// Number of values that were compared.
@@ -20,7 +22,7 @@ pub(super) struct Verified {
 }
 
 impl Verified {
-    /// Collects the result from the phases that read the values.
+    /// Collects the result from the measurements of the reads.
     pub fn of(phases: Vec<PhaseResult>) -> Self {
         let mut verified = Self::default();
         for phase in phases {
@@ -41,7 +43,7 @@ impl Verified {
     }
 }
 
-/// Records a fault if the number of keys is not the expected one, or could not be determined.
+/// Records a fault in `measurement` if the store's number of keys is not `expected`, or could not be determined.
 pub(super) fn compare_count(
     measurement: &mut Measurement,
     counted: &Result<u64, impl Display>,

@@ -59,7 +59,8 @@ impl Machine {
         }
     }
 
-    /// Returns the default number of repetitions and the default warm-up in seconds.
+    /// Returns the default number of repetitions and the default warm-up in seconds, which depend on `--quick` and
+    /// `--full`.
     pub fn defaults(&self) -> (u32, f64) {
         match (self.quick, self.full) {
             (true, _) => (3, 0.0),

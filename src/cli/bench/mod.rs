@@ -238,13 +238,14 @@ impl Bench {
         self.machine.dry_run
     }
 
-    /// Returns the path, number of keys and seed of the data file that `--generate-data` writes.
+    /// Returns the path, number of keys and seed of the data file that `--generate-data` writes, or `None` without the
+    /// flag.
     pub fn generate(&self) -> Option<(&Path, u64, u64)> {
         let path = self.files.generate_data.as_deref()?;
         Some((path, self.keys.unwrap_or(480_000), self.seed))
     }
 
-    /// Returns the options of the run.
+    /// Returns the options of the benchmark run that the flags describe.
     ///
     /// # Errors
     ///
@@ -329,7 +330,8 @@ impl WireFlags {
     }
 }
 
-/// Returns the arguments that serve a target's store at `path`, on a free port.
+/// Returns the arguments with which `kvbench` serves a target's store at `path`, on a free port. `map_bytes` is the
+/// value of `--map-size`.
 pub(super) fn server_arguments(target: &Target, path: &Path, map_bytes: u64) -> Vec<String> {
     let path = if target.persistent { path.display().to_string() } else { ":memory:".into() };
     let fsync = target.fsync.clone().unwrap_or_else(|| Fsync::Always.to_string());

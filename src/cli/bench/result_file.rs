@@ -7,8 +7,8 @@ use std::{
     time::SystemTime,
 };
 
-/// Returns the path of the result file: `asked`, or a name with `prefix` and the time. A run that is resumed
-/// continues the newest file of such a name in the working directory.
+/// Returns the path of the result file: `asked`, or otherwise a name of `prefix` and the current time; with `resume`,
+/// the newest file with such a name in the working directory.
 ///
 /// # Errors
 ///
@@ -23,7 +23,7 @@ pub fn result_file(asked: Option<PathBuf>, prefix: &str, resume: bool) -> anyhow
     }
 }
 
-/// Returns the current time in UTC: `20261125-083625`.
+/// Returns the current time in UTC as it is in file names: `20261125-083625`.
 fn time() -> String {
     let text = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     text.chars()
@@ -32,7 +32,8 @@ fn time() -> String {
         .replace('T', "-")
 }
 
-/// Returns the name of the file with the latest time in its name.
+/// Returns the name of the result file in `directory` that begins with `prefix` and has the latest time in its name, or
+/// `None` if there is none.
 fn newest(directory: &Path, prefix: &str) -> Option<PathBuf> {
     let fits = |name: &String| {
         let rest = name.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('-')?.strip_suffix(".json"));
@@ -42,7 +43,7 @@ fn newest(directory: &Path, prefix: &str) -> Option<PathBuf> {
     names.filter_map(|entry| entry.file_name().into_string().ok()).filter(fits).max().map(PathBuf::from)
 }
 
-/// Returns `true` if the text has the form of [`time`].
+/// Returns `true` if the text has the form of a time in a file name: `20261125-083625`.
 fn is_time(text: &str) -> bool {
     let is_digits = |part: &str| part.bytes().all(|letter| letter.is_ascii_digit());
     let parts = text.split_once('-');

@@ -49,7 +49,8 @@ pub(super) fn ttl(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Parses the loss of `--may-lose`. A fault (kill or power cut) that is not named may lose nothing.
+/// Parses the allowed loss of `--may-lose`: `second`, or `kill=nothing,power=second`. In the second form, a fault (kill
+/// or power cut) that is not named may lose nothing.
 pub(super) fn may_lose(text: &str) -> Result<Loses, String> {
     let class = |word: &str| match word {
         "nothing" => Ok(LossClass::Nothing),
@@ -119,13 +120,13 @@ pub(super) fn cpus(text: &str) -> Result<Cpus, String> {
     Ok(cpus)
 }
 
-/// Parses a percentage below 100, with or without the sign: `10%` is 0.1.
+/// Parses a percentage from 0 to below 100, with or without the sign, as a fraction: `10%` is 0.1.
 pub(in crate::cli) fn percent(text: &str) -> Result<f64, String> {
     let number: f64 = text.strip_suffix('%').unwrap_or(text).trim().parse().map_err(|_| wrong_percent())?;
     if (0.0..100.0).contains(&number) { Ok(number / 100.0) } else { Err(wrong_percent()) }
 }
 
-/// Parses a percentage up to 100, with or without the sign: `100%` is 1.0.
+/// Parses a percentage from 0 to 100, with or without the sign, as a fraction: `100%` is 1.0.
 pub(in crate::cli) fn percent_to_100(text: &str) -> Result<f64, String> {
     match text.strip_suffix('%').unwrap_or(text).trim() {
         "100" => Ok(1.0),
@@ -133,7 +134,7 @@ pub(in crate::cli) fn percent_to_100(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses a margin in percent, with or without the sign: `3%`.
+/// Parses the difference below which stores count as equal, in percent with or without the sign: `3%`.
 pub(super) fn detect(text: &str) -> Result<Margin, String> {
     let margin = percent_to_100(text).ok().and_then(Margin::new);
     margin.ok_or_else(|| "it must be a percentage above 0 and at most 100, such as 3%".to_owned())

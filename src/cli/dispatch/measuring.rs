@@ -44,7 +44,8 @@ fn dry_run(options: &Options) -> anyhow::Result<()> {
     Ok(run::dry_run::check_space(options)?)
 }
 
-/// Returns the exit code of the program for an error of a run.
+/// Returns the exit code of the program for an error of a measuring subcommand: the one that a benchmark run's error
+/// has; otherwise 1.
 pub(super) fn exit_code(error: &anyhow::Error) -> u8 {
     let of_reproduction = || match error.downcast_ref() {
         Some(reproduce::Error::Run(error)) => Some(error),

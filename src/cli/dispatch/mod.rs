@@ -20,8 +20,8 @@ use anyhow::Context;
 use output::print;
 use std::{process::ExitCode, time::Instant};
 
-/// Executes the command line of this process. The engines of `others` are added to those of this build: they are
-/// listed, served, measured and crash-tested in the same way.
+/// Executes the command line of this process, and returns its exit code. The engines of `others` are added to those of
+/// this build: they are listed, served, measured and crash-tested in the same way.
 ///
 /// Must be called first in `main`, since the program starts itself for jobs that need a process of their own.
 ///
@@ -90,7 +90,7 @@ fn carry_out() -> ExitCode {
     outcome.map_or_else(|error| report_error(&error, exit_code(&error)), |()| ExitCode::SUCCESS)
 }
 
-/// Returns the exit code of the program for an error.
+/// Returns the exit code of the program for an error: 1, or the one that a benchmark run's error has.
 fn exit_code(error: &anyhow::Error) -> u8 {
     #[cfg(feature = "bench")]
     let code = measuring::exit_code(error);
@@ -164,7 +164,7 @@ fn torture(options: crate::cli::Torture) -> anyhow::Result<()> {
     Ok(crate::torture::run(&options.options()?, &mut |text| drop(print(text)))?)
 }
 
-/// Prints an error to standard error, and returns the exit code.
+/// Prints an error to standard error, and returns `code` as the exit code of the program.
 fn report_error(error: &anyhow::Error, code: u8) -> ExitCode {
     eprintln!("kvbench: {}", error_line(error));
     ExitCode::from(code)

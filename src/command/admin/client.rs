@@ -52,10 +52,10 @@ pub(in crate::command) const COMMANDS: &[Spec] = &[Spec::parent("client", CLIENT
     .about(Group::Connection, "2.4.0", "Name, list and close connections.")
     .in_categories("")];
 
-/// Text of the error reply on failure.
+/// Result of a CLIENT subcommand; the error is the text of the error reply.
 type Outcome = Result<(), Vec<u8>>;
 
-/// Writes the reply of a subcommand: OK, or an error.
+/// Writes the reply of a CLIENT subcommand: OK, or an error.
 fn write(outcome: Outcome, reply: &mut Reply) {
     match outcome {
         Ok(()) => reply.ok(),
@@ -165,7 +165,8 @@ fn unblock(_: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) 
     }
 }
 
-/// Returns `true` for the client type `normal`, the type of all clients here.
+/// Returns `true` for the client type `normal`, the type of all clients here, `false` for Redis' other types, and an
+/// error for an unknown one.
 fn is_normal(kind: &[u8]) -> Result<bool, Vec<u8>> {
     match kind.to_ascii_lowercase().as_slice() {
         b"normal" => Ok(true),
@@ -212,7 +213,7 @@ fn listed(context: &ServerState, args: Args<'_>) -> Result<Vec<Arc<Client>>, Vec
     Ok(all)
 }
 
-/// Filter of CLIENT KILL.
+/// Conditions that a connection must meet to be closed by CLIENT KILL.
 #[derive(Default)]
 struct KillFilter<'a> {
     id: Option<u64>,

@@ -79,19 +79,19 @@ struct Setting {
 
 /// Type of a setting's values, with the place of its value or the functions that read and write it.
 enum Kind {
-    /// Integer, with minimum and maximum.
+    /// Integer setting, with its minimum and maximum.
     Number(i64, i64, fn(&ServerState) -> &AtomicI64),
-    /// Number of bytes, with a minimum, and a maximum to which larger ones are reduced; text may have a unit.
+    /// Setting in bytes, with a minimum, and a maximum to which larger values are reduced; the text may have a unit.
     Memory(i64, i64, fn(&ServerState) -> &AtomicI64),
-    /// Yes or no.
+    /// Setting that is `yes` or `no`.
     YesNo(fn(&ServerState) -> &AtomicBool),
-    /// One of several words. The store may reject a change.
+    /// Setting that is one of several words. The store may reject a change.
     Word(
         &'static [&'static str],
         fn(&ServerState) -> &'static str,
         fn(&ServerState, &str) -> Result<(), StoreError>,
     ),
-    /// Password; CONFIG GET shows an empty string instead.
+    /// Password of the server; CONFIG GET shows an empty string instead.
     Password,
     /// Output buffer limit of normal clients, in bytes: `normal BYTES 0 0`.
     Buffer(fn(&ServerState) -> &AtomicI64),
@@ -149,13 +149,13 @@ const LIVE: &[Setting] = &[
     setting("timeout", Kind::Number(0, i32::MAX as i64, |context| &context.live.timeout)),
 ];
 
-/// Valid value of a setting.
+/// Valid new value of a setting, parsed from the argument of CONFIG SET.
 enum Value<'a> {
     Number(i64),
     YesNo(bool),
     Word(&'static str),
     Text(&'a [u8]),
-    /// The text changes only limits that do not exist here.
+    /// No change: the text sets only limits of client classes that do not exist here.
     Unchanged,
 }
 
@@ -170,7 +170,7 @@ impl Kind {
         }
     }
 
-    /// Parses a value; the error is Redis' reason.
+    /// Parses the argument of CONFIG SET for a setting of this type; the error is Redis' reason.
     fn parse<'a>(&self, text: &'a [u8]) -> Result<Value<'a>, String> {
         match self {
             Self::Number(least, most, _) => {
@@ -248,7 +248,7 @@ fn try_set(context: &ServerState, args: Args<'_>) -> Result<(), Vec<u8>> {
 
 /// Setting that CONFIG SET names.
 enum ConfigTarget<'a> {
-    /// Setting that can change.
+    /// Setting that CONFIG SET can change.
     Live(&'static Setting),
     /// Setting that Redis can change and kvbench cannot, as the name in the request and the current value.
     /// CONFIG SET accepts the current value only.
@@ -417,7 +417,7 @@ fn buffer_limit(text: &[u8]) -> Result<Option<i64>, &'static str> {
     Ok(normal)
 }
 
-/// Returns `true` if `word` is a number that is not negative, as `strtoll` reads it.
+/// Returns `true` if `word` is a number that is not negative, as C's `strtoll` reads it.
 fn is_count(word: &[u8]) -> bool {
     let digits = word.strip_prefix(b"+").unwrap_or(word);
     digits.iter().all(u8::is_ascii_digit) && (word.is_empty() || !digits.is_empty())

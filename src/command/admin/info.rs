@@ -78,7 +78,8 @@ impl Text {
         names.split(' ').for_each(|name| self.line(name, 0));
     }
 
-    /// Writes a field; nothing if the operating system does not report the value.
+    /// Writes the INFO field `name` with a number of bytes, and its human-readable form; nothing for `None`, which
+    /// the operating system does not report.
     fn bytes(&mut self, name: &str, bytes: Option<u64>) {
         if let Some(bytes) = bytes {
             self.line(name, bytes);
@@ -252,7 +253,7 @@ fn cpu(_: &ServerState, text: &mut Text) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the commands that clients have used, with their statistics.
+/// Returns the commands and subcommands that clients have used, with their statistics.
 fn used(context: &ServerState) -> impl Iterator<Item = (&str, CommandTotal)> {
     let names = context.names.iter().copied().enumerate();
     names.filter_map(|(index, name)| Some((name, context.command_total(index)?)))

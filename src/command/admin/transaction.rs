@@ -1,4 +1,4 @@
-//! Rows of MULTI, EXEC, DISCARD, WATCH and UNWATCH; the connection executes these commands.
+//! Rows of the command table for MULTI, EXEC, DISCARD, WATCH and UNWATCH; the connection executes these commands.
 
 use crate::command::{
     flags::{ALLOW_BUSY, FAST, Flags, LOADING, NOSCRIPT, SKIP_SLOWLOG, STALE},

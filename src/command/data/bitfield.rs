@@ -17,7 +17,7 @@ pub(in crate::command) const COMMANDS: &[Spec] = &[
         Bitmap, "6.0.0", "Get integers inside of a value."),
 ];
 
-/// Handling of a result that does not fit into its field.
+/// Handling of a BITFIELD result that does not fit into its field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Overflow {
     Wrap,
@@ -32,12 +32,12 @@ enum Action {
     Add(i64),
 }
 
-/// Position, width and sign of an integer in a value.
+/// Position, width and sign of an integer in a value (BITFIELD).
 #[derive(Clone, Copy)]
 struct Field {
     signed: bool,
     bits: u32,
-    /// Number of the first bit.
+    /// Number of the integer's first bit in the value; bit 0 is the highest bit of the first byte.
     offset: usize,
 }
 
@@ -69,7 +69,7 @@ impl Field {
         Ok(Self { signed, bits: bits as u32, offset })
     }
 
-    /// Returns the number of the last bit.
+    /// Returns the number of the field's last bit in the value.
     fn last(self) -> usize {
         self.offset + self.bits as usize - 1
     }
@@ -96,14 +96,15 @@ impl Field {
         }
     }
 
-    /// Wraps an integer: returns the field's value of its lowest bits.
+    /// Returns the integer that the field holds after `integer` wraps around: the value of its lowest bits.
     fn wrap(self, integer: i128) -> i128 {
         let (_, most) = self.range();
         let kept = integer & ((1_i128 << self.bits) - 1);
         if kept > most { kept - (1_i128 << self.bits) } else { kept }
     }
 
-    /// Returns the integer, adjusted according to `overflow` if it does not fit; `None` if the operation fails.
+    /// Returns `integer`, or the result of `overflow` if it does not fit into the field: wrapped, the nearest limit,
+    /// or `None` (failure).
     fn fit(self, integer: i128, overflow: Overflow) -> Option<i128> {
         let (least, most) = self.range();
         match overflow {
@@ -141,7 +142,8 @@ impl Operation {
         Ok(all)
     }
 
-    /// Returns the integer for the reply, and the integer to write.
+    /// Executes the operation on `value`, without changing it. Returns the integer for the reply, and the integer to
+    /// write; `None` for null and for no write.
     fn run(&self, value: &[u8]) -> (Option<i128>, Option<i128>) {
         let old = self.field.get(value);
         match self.action {

@@ -10,7 +10,7 @@ use crate::{
     store::{Entry, Txn},
 };
 
-/// Positions of the target and source keys of BITOP.
+/// Positions of the keys among the arguments of BITOP: the target and the sources, from the second on.
 const FROM_SECOND: Keys = (2, -1, 1);
 
 pub(in crate::command) const COMMANDS: &[Spec] = &[
@@ -26,7 +26,7 @@ pub(in crate::command) const COMMANDS: &[Spec] = &[
         Bitmap, "2.6.0", "Combine values bit by bit."),
 ];
 
-/// Parses a bit number within Redis' limits.
+/// Parses a bit number: an integer from 0 up to the last bit of the longest value that Redis allows.
 fn bit_offset(word: &[u8]) -> Result<usize, Error> {
     let offset = parse_integer(word).and_then(|offset| usize::try_from(offset).ok());
     let offset = offset.filter(|offset| offset / 8 < MAX_STRING);
@@ -62,11 +62,11 @@ fn setbit<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<()
     Ok(())
 }
 
-/// Range of bits: number of the first bit, and number after the last bit.
+/// Range of bits in a value: number of the first bit, and number behind the last bit.
 type Bits = (usize, usize);
 
-/// Returns the range from `start` to `end`, both inclusive, in bits or in bytes; negative ones count from the
-/// end.
+/// Returns the range of bits from `start` to `end`, both inclusive, in a value of `len` bytes. The numbers are of
+/// bits or (not `by_bit`) of bytes; negative ones count from the end.
 fn bits(len: usize, start: i64, end: i64, by_bit: bool) -> Bits {
     let unit = if by_bit { 1 } else { 8 };
     let total = (len * 8 / unit) as i64;
@@ -75,7 +75,7 @@ fn bits(len: usize, start: i64, end: i64, by_bit: bool) -> Bits {
     if start > end { (0, 0) } else { (start as usize * unit, (end as usize + 1) * unit) }
 }
 
-/// Returns `true` for BIT and `false` for BYTE.
+/// Returns `true` for the word BIT and `false` for BYTE; others are syntax errors.
 fn is_by_bit(word: &[u8]) -> Result<bool, Error> {
     match word.len() {
         3 if word.eq_ignore_ascii_case(b"bit") => Ok(true),
@@ -190,7 +190,8 @@ impl Operation {
         all.into_iter().find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes())).map(|(_, found)| found)
     }
 
-    /// Combines one more source with the result. The result has the length of the longest source.
+    /// Combines the value of one more source key of BITOP with the result, whose length is that of the longest
+    /// source.
     fn add(self, result: &mut [u8], source: &[u8]) {
         let source = source.iter().copied().chain(std::iter::repeat(0));
         match self {

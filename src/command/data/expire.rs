@@ -31,7 +31,7 @@ pub(in crate::command) const COMMANDS: &[Spec] = &[
         Generic, "7.0.0", "Tell when a key expires, in milliseconds."),
 ];
 
-/// Conditions on the old expiration time (NX, XX, GT, LT).
+/// Conditions of EXPIRE on the old expiration time (NX, XX, GT, LT).
 #[derive(Default)]
 struct Conditions {
     none: bool,
@@ -67,7 +67,8 @@ impl Conditions {
         Ok(conditions)
     }
 
-    /// Returns `true` if the expiration time `old` (0: never) may be replaced by `new`.
+    /// Returns `true` if the conditions allow `new`, in milliseconds since 1970, to replace the expiration time
+    /// `old` (0: never).
     fn hold(&self, old: u64, new: i64) -> bool {
         let old = i64::try_from(old).unwrap_or(i64::MAX);
         !(self.none && old != 0
@@ -93,7 +94,8 @@ fn pexpireat<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result
     set(b"pexpireat", 1, false, args, txn, reply)
 }
 
-/// Sets an expiration time. `unit` is the number of milliseconds per unit of the argument.
+/// Executes EXPIRE and its variants: sets the expiration time of a key. `unit` is the number of milliseconds per
+/// unit of the argument; `relative` is `true` if it counts from now.
 fn set<'g>(
     command: &[u8],
     unit: i64,

@@ -49,7 +49,7 @@ impl Options {
     }
 }
 
-/// Lengths of the longest common subsequences of all pairs of prefixes.
+/// Lengths of the longest common subsequences of each prefix of one value and each prefix of the other.
 struct Lengths {
     table: Vec<u32>,
     width: usize,
@@ -80,7 +80,7 @@ impl Lengths {
     }
 }
 
-/// Common substring: its start in both values, and its length.
+/// Substring that two values have in common: its start in both, and its length in bytes.
 struct Match {
     a: usize,
     b: usize,

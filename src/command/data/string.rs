@@ -82,7 +82,8 @@ enum SetExpiry<'a> {
 }
 
 impl SetExpiry<'_> {
-    /// Returns the expiration time in Unix milliseconds; 0: never.
+    /// Returns the new expiration time in Unix milliseconds; 0: never. Fails if it is invalid; `command` is named in
+    /// the error.
     fn deadline(self, command: &[u8], now: impl FnOnce() -> u64) -> Result<u64, Error> {
         let Self::At { number, unit, relative } = self else { return Ok(0) };
         let number = parse_integer(number).ok_or(NOT_AN_INTEGER)?;
@@ -93,7 +94,7 @@ impl SetExpiry<'_> {
     }
 }
 
-/// Options of SET and GETEX.
+/// Options of SET and GETEX, as parsed from the arguments.
 #[derive(Default)]
 struct SetOptions<'a> {
     which: SetCondition,
@@ -198,7 +199,7 @@ fn set_as<'g>(
     Ok(())
 }
 
-/// Puts a value with an expiration time; 0: never.
+/// Sets a key to a value that expires at `deadline`, in milliseconds since 1970; 0: never.
 fn put<'g>(key: &'g [u8], value: &'g [u8], deadline: u64, txn: &mut Txn<'g>) -> Result<(), Error> {
     match deadline {
         0 => txn.put(key, value)?,
@@ -308,7 +309,8 @@ fn msetnx<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<()
     Ok(())
 }
 
-/// Checks that the arguments are complete key-value pairs; otherwise writes an error and returns `false`.
+/// Returns `true` if the arguments of MSET or MSETNX are complete key-value pairs; otherwise writes an error. Fails
+/// if a key cannot be written.
 fn check_pairs(command: &str, args: Args<'_>, txn: &Txn<'_>, reply: &mut Reply) -> Result<bool, Error> {
     if args.len().is_multiple_of(2) {
         wrong_arity(command, reply);
@@ -350,7 +352,7 @@ fn getrange(args: Args<'_>, entry: Option<Entry<'_>>, reply: &mut Reply) -> Resu
     Ok(())
 }
 
-/// Returns the bytes from `start` to `end`, both inclusive; negative positions count from the end.
+/// Returns the bytes of `value` from `start` to `end`, both inclusive; negative positions count from the end.
 fn part(value: &[u8], start: i64, end: i64) -> &[u8] {
     if start < 0 && end < 0 && start > end {
         return &[];
@@ -384,7 +386,7 @@ fn setrange<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<
     Ok(())
 }
 
-/// Returns a copy of the value, padded with zeros to `len` bytes, and the expiration time.
+/// Returns a copy of the value, padded with zeros to at least `len` bytes, and the expiration time (0: never).
 fn extended(entry: Option<Entry<'_>>, len: usize) -> (Vec<u8>, u64) {
     let (mut value, deadline) = entry.map_or((Vec::new(), 0), |entry| (entry.value.to_vec(), entry.deadline));
     if value.len() < len {

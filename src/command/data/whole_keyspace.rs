@@ -44,7 +44,7 @@ fn dbsize(keyspace: &mut dyn Keyspace, _: Args<'_>, reply: &mut Reply) -> Result
     Ok(())
 }
 
-/// Checks the option SYNC or ASYNC, which has no effect.
+/// Fails unless the only argument of FLUSHALL or FLUSHDB, if any, is SYNC or ASYNC, which has no effect.
 fn check_how(args: Args<'_>) -> Result<(), Error> {
     let how = args.get(1);
     let known = how.eq_ignore_ascii_case(b"sync") || how.eq_ignore_ascii_case(b"async");
@@ -152,7 +152,8 @@ fn range_of<'a>(prefix: &'a [u8], end: &'a Option<Vec<u8>>) -> KeyRange<'a> {
 struct ScanOptions<'a> {
     count: usize,
     pattern: Option<&'a [u8]>,
-    /// `true` if the client wants strings; all values are strings.
+    /// `true` if SCAN returns strings (TYPE string, or no TYPE); all values are strings, so otherwise no key
+    /// matches.
     strings: bool,
 }
 
@@ -260,7 +261,7 @@ fn first_keys(keyspace: &mut dyn Keyspace, prefix: &[u8], most: usize) -> Result
     Ok(keys)
 }
 
-/// Returns the different bytes that follow `prefix` in keys.
+/// Returns the different bytes that follow `prefix` in the keys that begin with it.
 fn branches(keyspace: &mut dyn Keyspace, prefix: &[u8]) -> Result<Vec<u8>, Error> {
     let (mut found, mut next) = (Vec::new(), Some(0));
     while let Some(byte) = next {

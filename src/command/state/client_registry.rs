@@ -12,15 +12,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Part of a connection's state that other connections can see. The worker of the connection updates it once
-/// per step.
+/// Part of a connection's state that other connections can see. The worker of the connection updates it each time it
+/// has executed some requests together.
 #[derive(Debug)]
 pub struct Client {
-    /// Number of the connection, ascending from 1.
+    /// Number of the connection: connections are numbered from 1 in the order of acceptance.
     pub id: u64,
-    /// Address of the client.
+    /// Address of the client, or the path of the Unix socket and `:0`.
     pub peer: Box<str>,
-    /// Local address to which the client connected.
+    /// Local address to which the client connected, or the path of the Unix socket and `:0`.
     pub local: Box<str>,
     since: Instant,
     labels: Mutex<Labels>,
@@ -38,7 +38,7 @@ pub struct Client {
     pub monitors: AtomicBool,
     protocol: AtomicU8,
     killed: AtomicBool,
-    /// Waker of the connection's task.
+    /// Waker of the connection's task, for changes that other connections cause.
     waker: OnceLock<Waker>,
 }
 
@@ -53,7 +53,7 @@ pub struct Labels {
     pub lib_version: Box<str>,
 }
 
-/// Value of `Client::command` before the first command.
+/// Index of the last command of a connection before its first command.
 const NONE: usize = usize::MAX;
 
 impl Client {
@@ -76,8 +76,8 @@ impl Client {
         self.queued.store(queued, Ordering::Relaxed);
     }
 
-    /// Returns `true` if the connection has a transaction. Commands use it to find out whether EXEC executes
-    /// them.
+    /// Returns `true` if the connection has sent MULTI and its transaction has not ended. Commands use it to find
+    /// out whether EXEC executes them.
     pub fn is_executing(&self) -> bool {
         self.queued.load(Ordering::Relaxed) >= 0
     }
@@ -87,7 +87,7 @@ impl Client {
         self.protocol.store(protocol.number() as u8, Ordering::Relaxed);
     }
 
-    /// Closes the connection. Replies that have not been sent are dropped.
+    /// Closes the connection (CLIENT KILL). Replies that have not been sent are dropped.
     pub fn kill(&self) {
         self.killed.store(true, Ordering::Release);
         self.wake();
@@ -103,7 +103,7 @@ impl Client {
         let _first = self.waker.set(waker);
     }
 
-    /// Wakes the connection's task, so that it checks for changes.
+    /// Wakes the connection's task, so that it notices CLIENT KILL, a changed timeout or lines of MONITOR.
     pub fn wake(&self) {
         self.waker.get().inspect(|waker| waker.wake_by_ref());
     }
@@ -157,7 +157,8 @@ impl Client {
 pub struct ClientRegistry(Mutex<BTreeMap<u64, Arc<Client>>>);
 
 impl ClientRegistry {
-    /// Registers a connection from `peer` to `local`.
+    /// Registers connection number `id` from the address `peer` to the address `local`; it is removed when the
+    /// result is dropped.
     pub fn enter(self: &Arc<Self>, id: u64, peer: Box<str>, local: Box<str>) -> ClientRegistration {
         let client = Arc::new(Client {
             id,
@@ -179,12 +180,12 @@ impl ClientRegistry {
         ClientRegistration { client, clients: self.clone() }
     }
 
-    /// Returns all connections, the oldest first.
+    /// Returns all open connections, the oldest first.
     pub fn all(&self) -> Vec<Arc<Client>> {
         self.lock().values().cloned().collect()
     }
 
-    /// Wakes the tasks of all connections, so that they check for changes.
+    /// Wakes the tasks of all connections, so that they notice a changed timeout.
     pub fn wake(&self) {
         self.all().iter().for_each(|client| client.wake());
     }
@@ -197,7 +198,7 @@ impl ClientRegistry {
 /// Registration of a connection; dropping it removes the connection from the registry.
 #[derive(Debug)]
 pub struct ClientRegistration {
-    /// State that other connections can see.
+    /// Part of the connection's state that other connections can see.
     pub client: Arc<Client>,
     clients: Arc<ClientRegistry>,
 }

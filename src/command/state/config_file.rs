@@ -21,22 +21,23 @@ pub struct ConfigFile {
 }
 
 impl ConfigFile {
-    /// Creates the state for the file with which the server was started, if there was one.
+    /// Creates the state for the configuration file with which the server was started; `None` if there was none.
     pub fn new(path: Option<PathBuf>) -> Self {
         Self { path, changed: Mutex::default() }
     }
 
-    /// Returns the path of the file.
+    /// Returns the path of the configuration file, or `None` if the server was started without one.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// Records that a setting was changed.
+    /// Records that CONFIG SET has changed a setting, for CONFIG REWRITE.
     pub fn note(&self, setting: &'static str) {
         self.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(setting);
     }
 
-    /// Writes the changed settings to the file. `line` returns the flag of a setting and its current value.
+    /// Writes the changed settings to the configuration file. `line` returns the command-line flag of a setting and
+    /// its current value. The error is Redis' text.
     pub fn rewrite(
         &self,
         line: impl Fn(&str) -> Result<(&'static str, String), String>,
@@ -56,7 +57,7 @@ fn message(error: &io::Error) -> String {
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
-/// Returns the name of the setting in a line; `None` for comments and empty lines.
+/// Returns the name of the setting in a line of the configuration file; `None` for comments and empty lines.
 fn name(line: &str) -> Option<&str> {
     let line = line.trim();
     (!line.is_empty() && !line.starts_with('#'))
@@ -88,7 +89,7 @@ fn push((name, value): &(&str, String), out: &mut String) {
     out.extend([name, " ", value, "\n"]);
 }
 
-/// Replaces the file atomically.
+/// Replaces the file at `path` atomically by one with the contents `text`, and syncs it.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     // If the path is a symbolic link, its target is replaced.
     let path = path.canonicalize()?;

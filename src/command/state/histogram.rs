@@ -31,14 +31,14 @@ fn bucket(value: u64) -> usize {
     (1 + power as usize * PARTS + part).min(POWERS * PARTS)
 }
 
-/// Returns the exclusive upper bound of a bucket.
+/// Returns the upper bound of a bucket, which is not part of it, in nanoseconds.
 fn end(bucket: usize) -> u64 {
     let (power, part) = (bucket.saturating_sub(1) / PARTS, bucket.saturating_sub(1) % PARTS);
     if bucket == 0 { 1 << LEAST_BITS } else { (PARTS + part + 1) as u64 * ((1 << power) << (LEAST_BITS - 3)) }
 }
 
 impl Histogram {
-    /// Records `value` `count` times.
+    /// Records the value `value`, in nanoseconds, `count` times.
     pub fn record(&self, value: u64, count: u64) {
         if let Some(bucket) = self.buckets.get(bucket(value)) {
             bucket.fetch_add(count, Ordering::Relaxed);
@@ -46,12 +46,12 @@ impl Histogram {
         }
     }
 
-    /// Resets all counters.
+    /// Resets all counters of the histogram to 0.
     pub fn reset(&self) {
         self.buckets.iter().chain([&self.sum]).for_each(|counter| counter.store(0, Ordering::Relaxed));
     }
 
-    /// Adds the counters to `counts`.
+    /// Adds the counters of this histogram to `counts`.
     pub fn add_to(&self, counts: &mut HistogramSnapshot) {
         for (total, bucket) in counts.buckets.iter_mut().zip(&self.buckets) {
             *total += bucket.load(Ordering::Relaxed);
@@ -59,7 +59,7 @@ impl Histogram {
         counts.sum += self.sum.load(Ordering::Relaxed);
     }
 
-    /// Returns a copy of the counters.
+    /// Returns a copy of the histogram's counters.
     pub fn counts(&self) -> HistogramSnapshot {
         let mut counts = HistogramSnapshot::default();
         self.add_to(&mut counts);
@@ -86,7 +86,7 @@ impl HistogramSnapshot {
         self.buckets.iter().sum()
     }
 
-    /// Returns the sum of the recorded values.
+    /// Returns the sum of the recorded values, in nanoseconds.
     pub fn sum(&self) -> u64 {
         self.sum
     }

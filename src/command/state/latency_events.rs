@@ -9,36 +9,36 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Maximum number of samples per event, as in Redis.
+/// Maximum number of samples that are kept per event of LATENCY, as in Redis.
 const SAMPLES: usize = 160;
 
 /// Names of the events that LATENCY records. Events that Redis also has are called as there.
 pub mod event {
-    /// Event: commit with its sync.
+    /// Name of the LATENCY event: commit with its sync.
     pub const ALWAYS: &str = "aof-fsync-always";
-    /// Event: commit without a sync.
+    /// Name of the LATENCY event: commit without a sync.
     pub const WRITE: &str = "aof-write";
-    /// Event: sync under `everysec`.
+    /// Name of the LATENCY event: sync under `everysec`.
     pub const SYNC: &str = "aof-fsync-everysec";
-    /// Event: removal of one chunk of expired keys by active expiration.
+    /// Name of the LATENCY event: removal of one chunk of expired keys by active expiration.
     pub const EXPIRE: &str = "expire-cycle";
 }
 
-/// Longest duration of an event within one second.
+/// Latency spike: the longest duration of an event within one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatencySample {
-    /// Unix time in seconds.
+    /// Second in which the spike ended, as Unix time in seconds.
     pub time: u64,
-    /// Duration in milliseconds.
+    /// Duration of the spike in milliseconds.
     pub millis: u64,
 }
 
-/// History of one event.
+/// Latency spikes of one event.
 #[derive(Clone, Debug, Default)]
 pub struct EventHistory {
-    /// Samples, the oldest first; never empty.
+    /// Latest spikes of the event, the oldest first; never empty.
     pub spikes: VecDeque<LatencySample>,
-    /// Longest duration since the start or the last reset, in milliseconds.
+    /// Longest duration of the event since the start or the last reset, in milliseconds.
     pub worst: u64,
 }
 
@@ -55,7 +55,7 @@ impl EventHistory {
     }
 }
 
-/// Histories of all events.
+/// Latency spikes of all events.
 #[derive(Debug, Default)]
 pub struct LatencyEvents {
     /// Minimum duration of a spike in milliseconds; 0: nothing is recorded.
@@ -69,7 +69,7 @@ impl LatencyEvents {
         Self { threshold: AtomicI64::new(millis), events: Mutex::default() }
     }
 
-    /// Returns `true` if a duration is a spike.
+    /// Returns `true` if a duration is a spike: at least the threshold, unless that is 0.
     #[inline]
     pub fn wants(&self, time: Duration) -> bool {
         let threshold = self.threshold.load(Ordering::Relaxed);
@@ -86,7 +86,7 @@ impl LatencyEvents {
         }
     }
 
-    /// Returns the histories, sorted by event name.
+    /// Returns the histories of all events with spikes, sorted by event name.
     pub fn all(&self) -> Vec<(&'static str, EventHistory)> {
         self.lock().iter().map(|(event, series)| (*event, series.clone())).collect()
     }
@@ -96,7 +96,7 @@ impl LatencyEvents {
         self.lock().iter().find(|(name, _)| name.as_bytes() == event).map(|(_, series)| series.clone())
     }
 
-    /// Removes the histories for which `forgets` returns `true`; returns their number.
+    /// Removes the histories of the events for which `forgets` returns `true`; returns their number.
     pub fn reset(&self, forgets: impl Fn(&str) -> bool) -> usize {
         let mut events = self.lock();
         let before = events.len();

@@ -33,7 +33,7 @@ impl Queue {
     }
 }
 
-/// Queue of one connection in MONITOR mode. Dropping it ends the mode.
+/// Queue of lines for one connection in MONITOR mode. Dropping it ends the mode.
 #[derive(Debug)]
 pub struct MonitorFeed {
     queue: Arc<Queue>,
@@ -41,7 +41,7 @@ pub struct MonitorFeed {
 }
 
 impl MonitorFeed {
-    /// Removes and returns the queued lines.
+    /// Removes and returns the lines that are queued for the connection in MONITOR mode.
     pub fn take(&self) -> Vec<u8> {
         std::mem::take(&mut *self.queue.lines())
     }
@@ -60,7 +60,7 @@ impl MonitorHub {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Adds a connection in MONITOR mode.
+    /// Adds a connection to those in MONITOR mode. Returns its queue of lines.
     pub fn add(&self, client: Arc<Client>) -> MonitorFeed {
         let queue = Arc::new(Queue { client, lines: Mutex::default() });
         self.count.fetch_add(1, Ordering::Relaxed);

@@ -15,13 +15,13 @@ impl Password {
         (!text.is_empty()).then(|| Self(Sha256::digest(text).into()))
     }
 
-    /// Returns `true` if `guess` is the password.
+    /// Returns `true` if `guess` is the password; the time does not depend on how much of it is right.
     pub fn matches(&self, guess: &[u8]) -> bool {
         Sha256::digest(guess).ct_eq(&self.0).into()
     }
 }
 
-/// Prints neither the password nor the digest.
+/// Prints neither the password nor its digest.
 impl fmt::Debug for Password {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Password")

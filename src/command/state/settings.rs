@@ -10,26 +10,26 @@ use std::{
     time::Duration,
 };
 
-/// Returns a size as the value of a setting.
+/// Converts a size to the value of a setting, at most `i64::MAX`.
 pub(super) fn number(size: usize) -> i64 {
     i64::try_from(size).unwrap_or(i64::MAX)
 }
 
-/// Returns the current value of a setting that is a size.
+/// Returns the current value of a setting that is a size; a negative value is 0.
 pub fn as_size(setting: &AtomicI64) -> usize {
     usize::try_from(setting.load(Ordering::Relaxed)).unwrap_or(0)
 }
 
-/// Current values of the settings.
+/// Current values of the settings that CONFIG SET can change.
 #[derive(Debug)]
 pub struct RuntimeSettings {
     /// Password for authentication; `None`: not required.
     password: RwLock<Option<Password>>,
     /// `true` if clients from other machines are refused while no password is set (protected mode).
     pub protected: AtomicBool,
-    /// Maximum number of clients.
+    /// Maximum number of clients (`maxclients`).
     pub max_clients: AtomicI64,
-    /// Upper bound of `max_clients`, derived from the limit of open files.
+    /// Upper bound of `maxclients`, derived from the limit of open files.
     pub possible_clients: usize,
     /// Time without traffic after which a connection is closed, in seconds; 0: never.
     pub timeout: AtomicI64,

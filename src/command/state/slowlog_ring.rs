@@ -10,24 +10,24 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Maximum number of arguments in an entry, and maximum length of an argument in bytes, as in Redis.
+/// Maximum number of arguments in a SLOWLOG entry, as in Redis. `BYTES` is the maximum length of each, in bytes.
 const ARGUMENTS: usize = 32;
 const BYTES: usize = 128;
 
 /// Entry of the slow log.
 #[derive(Clone, Debug)]
 pub struct SlowLogEntry {
-    /// Number of the entry, ascending from 0.
+    /// Number of the entry, ascending from 0 since the start of the server.
     pub id: u64,
     /// Time at which the command ended, as Unix time in seconds.
     pub time: u64,
-    /// Execution time in microseconds.
+    /// Execution time of the command in microseconds.
     pub micros: u64,
     /// Arguments of the request, shortened.
     pub args: Vec<Vec<u8>>,
     /// Address of the client.
     pub peer: Box<str>,
-    /// Name of the client.
+    /// Name that the client has given to its connection (CLIENT SETNAME).
     pub name: Box<str>,
 }
 
@@ -36,7 +36,7 @@ pub struct SlowLogEntry {
 pub struct SlowLog {
     /// Minimum execution time of a slow command in microseconds; negative: nothing is logged.
     pub threshold: AtomicI64,
-    /// Maximum number of entries.
+    /// Maximum number of entries of the slow log.
     pub length: AtomicI64,
     entries: Mutex<(u64, VecDeque<SlowLogEntry>)>,
 }
@@ -51,13 +51,13 @@ impl SlowLog {
         }
     }
 
-    /// Returns `true` if a command that took `time` is logged.
+    /// Returns `true` if a command that took `time` is added to the slow log.
     pub fn wants(&self, time: Duration) -> bool {
         let threshold = self.threshold.load(Ordering::Relaxed);
         threshold >= 0 && time.as_micros() >= threshold.unsigned_abs().into()
     }
 
-    /// Adds an entry; the oldest entries are removed if there are too many.
+    /// Adds an entry to the slow log; the oldest entries are removed if there are too many.
     pub fn add<'a>(
         &self,
         args: impl ExactSizeIterator<Item = &'a [u8]>,
@@ -82,22 +82,22 @@ impl SlowLog {
         log.1.truncate(length);
     }
 
-    /// Returns the newest entries: at most `most`, or all.
+    /// Returns the newest entries of the slow log: at most `most`, or all for `None`.
     pub fn entries(&self, most: Option<usize>) -> Vec<SlowLogEntry> {
         self.lock().1.iter().take(most.unwrap_or(usize::MAX)).cloned().collect()
     }
 
-    /// Returns the number of entries.
+    /// Returns the number of entries in the slow log.
     pub fn len(&self) -> usize {
         self.lock().1.len()
     }
 
-    /// Returns `true` if the log is empty.
+    /// Returns `true` if the slow log has no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Removes all entries.
+    /// Removes all entries of the slow log.
     pub fn reset(&self) {
         self.lock().1.clear();
     }

@@ -14,18 +14,18 @@ pub use super::histogram::{Histogram, HistogramSnapshot};
 pub use super::latency_events::{LatencyEvents, event};
 pub use super::slowlog_ring::SlowLog;
 
-/// Counters of one worker.
+/// Counters of one worker, most of them since the start or the last CONFIG RESETSTAT.
 #[derive(Debug, Default)]
 pub struct Stats {
-    /// Number of open connections.
+    /// Number of the worker's connections that are open now.
     pub connections: AtomicUsize,
-    /// Number of connections since the start.
+    /// Number of connections that the worker was given since the start or the last CONFIG RESETSTAT.
     pub accepted: AtomicU64,
-    /// Number of requests received.
+    /// Number of requests that the worker has received.
     pub commands: AtomicU64,
-    /// Bytes received.
+    /// Number of bytes that the worker has received.
     pub received: AtomicU64,
-    /// Bytes sent.
+    /// Number of bytes that the worker has sent.
     pub sent: AtomicU64,
     /// Number of keys that reads looked up and found.
     pub keyspace_hits: AtomicU64,
@@ -51,7 +51,7 @@ impl Stats {
         Some(self.by_command.get(index)?.get()?)
     }
 
-    /// Resets the counters that CONFIG RESETSTAT resets.
+    /// Resets the worker's counters that CONFIG RESETSTAT resets.
     pub fn reset(&self) {
         let traffic = [&self.accepted, &self.commands, &self.received, &self.sent];
         for counter in traffic.into_iter().chain([&self.keyspace_hits, &self.keyspace_misses]) {
@@ -64,21 +64,21 @@ impl Stats {
 /// Counters of one command on one worker.
 #[derive(Debug, Default)]
 pub struct CommandStats {
-    /// Number of calls.
+    /// Number of requests that were executed.
     pub calls: AtomicU64,
-    /// Execution time in nanoseconds. The time of a step is divided equally among its requests.
+    /// Execution time in nanoseconds. The time of requests that are executed together is divided equally among them.
     pub nanos: AtomicU64,
-    /// Number of requests that were refused before execution.
+    /// Number of requests of the command that were refused before execution.
     pub rejected: AtomicU64,
-    /// Number of calls with an error reply.
+    /// Number of executed requests whose reply was an error.
     pub failed: AtomicU64,
-    /// Latency of each call in nanoseconds, from the start of its step to the written reply; includes the wait
-    /// for a commit and its sync.
+    /// Latency of each call in nanoseconds, from the time when the execution of the request, or of those executed
+    /// with it, begins, to the written reply; includes the wait for a commit and its sync.
     pub latency: Histogram,
 }
 
 impl CommandStats {
-    /// Records `calls` calls that were executed in a step of `all` requests, which took `time`.
+    /// Records `calls` calls that were executed together with others: `all` requests, which took `time`.
     pub fn note(&self, calls: u64, all: u64, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.calls.fetch_add(calls, Ordering::Relaxed);
@@ -97,20 +97,21 @@ impl CommandStats {
 /// Counters of one command, summed over all workers.
 #[derive(Default)]
 pub struct CommandTotal {
-    /// Number of calls.
+    /// Number of requests that were executed.
     pub calls: u64,
-    /// Execution time in nanoseconds.
+    /// Total execution time of the command in nanoseconds.
     pub nanos: u64,
-    /// Number of requests that were refused before execution.
+    /// Number of requests of the command that were refused before execution.
     pub rejected: u64,
-    /// Number of calls with an error reply.
+    /// Number of executed requests whose reply was an error.
     pub failed: u64,
-    /// Histogram of latencies in nanoseconds: see [`CommandStats::latency`].
+    /// Histogram of the command's latencies in nanoseconds: see [`CommandStats::latency`].
     pub latency: HistogramSnapshot,
 }
 
 impl CommandTotal {
-    /// Returns the sum of the workers' counters for one command; `None` if no client has used the command.
+    /// Returns the sum of the workers' counters for the command number `index`; `None` if no client has used the
+    /// command.
     pub fn of<'s>(workers: impl Iterator<Item = &'s Stats>, index: usize) -> Option<Self> {
         let mut total = Self::default();
         for stats in workers.filter_map(|worker| worker.used_command(index)) {
@@ -128,7 +129,7 @@ impl CommandTotal {
 #[derive(Debug, Default)]
 pub struct ErrorStats(Mutex<BTreeMap<String, u64>>);
 
-/// Maximum number of different codes that are counted, as in Redis. No code contains bytes from a client.
+/// Maximum number of different error codes that are counted, as in Redis. No code contains bytes from a client.
 const CODES: usize = 128;
 
 impl ErrorStats {
@@ -143,13 +144,13 @@ impl ErrorStats {
         }
     }
 
-    /// Returns the codes and their counts, sorted by code.
+    /// Returns the error codes and the number of replies with each, sorted by code.
     pub fn counts(&self) -> Vec<(String, u64)> {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         counts.iter().map(|(code, count)| (code.clone(), *count)).collect()
     }
 
-    /// Resets all counts.
+    /// Resets the numbers of error replies.
     pub fn reset(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -167,18 +168,18 @@ pub struct CommitStats {
 }
 
 impl CommitStats {
-    /// Records a commit that contained the writes of `size` connections.
+    /// Records a commit of the writes of `size` connections, which took `time`.
     pub fn note_commit(&self, size: usize, time: Duration) {
         self.size.record((size as u64) << 10, 1);
         self.commit.record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), 1);
     }
 
-    /// Records a sync under `everysec`.
+    /// Records a sync under `everysec`, which took `time`.
     pub fn note_sync(&self, time: Duration) {
         self.sync.record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), 1);
     }
 
-    /// Resets all statistics.
+    /// Resets the statistics of commits and syncs.
     pub fn reset(&self) {
         [&self.size, &self.commit, &self.sync].into_iter().for_each(Histogram::reset);
     }

@@ -17,7 +17,8 @@ pub(super) const PREPARED: RangeInclusive<usize> = 64 << 10..=1 << 20;
 /// is new to the process.
 const FULL_FRAME: usize = PIECE - (64 << 10);
 
-/// A kill can cut a running write off at a multiple of this offset, in bytes: the kernel copies whole pages.
+/// Size of a memory page in bytes: a kill can cut a running write off at a multiple of it in the file, because the
+/// kernel copies whole pages.
 const PAGE: u64 = 4096;
 
 /// Writer of the frames of one batch.
@@ -26,7 +27,7 @@ pub(super) struct FrameWriter<'a> {
     /// Offset up to which the file is written: the start of the batch, then of its next frame.
     pub(super) end: u64,
     pub(super) chain: FrameChain,
-    /// Offset up to which the file is known to be durable.
+    /// Offset up to which the file is known to be durable, which each frame records.
     pub(super) synced: u64,
     /// `true` if the batch overwrites padding instead of extending the file.
     pub(super) over_filler: bool,

@@ -16,7 +16,7 @@ use std::{
 /// Engine name in errors about an AOF's content: `check` and `repair` are the same for both engines.
 const ENGINES: &str = "map or btree";
 
-/// Checks every byte of the AOF at `path`.
+/// Checks every byte of the AOF at `path`, without changing it. Fails if the AOF is corrupt or in use.
 pub(in super::super) fn check(path: &Path) -> Result<CheckReport> {
     let file = File::open(path).map_err(Error::io("open", path))?;
     match file.try_lock_shared() {
@@ -50,16 +50,16 @@ pub(in super::super) fn check(path: &Path) -> Result<CheckReport> {
     Ok(CheckReport { holds: format!("{} records in {} bytes, {synced}", tail.records, tail.end), remark })
 }
 
-/// Result of a repair.
+/// Result of the repair of an AOF.
 #[derive(Debug)]
 pub struct Repaired {
-    /// Number of records that are left.
+    /// Number of records that are left in the AOF.
     pub records: u64,
-    /// Length of the file that is left, in bytes.
+    /// Length of the AOF that is left, in bytes.
     pub len: u64,
     /// Descriptions of the corruption, with offsets; empty if there was none.
     pub damage: Vec<String>,
-    /// Files that hold what was removed from the AOF.
+    /// Paths of the files that hold what was removed from the AOF.
     pub removed: Vec<PathBuf>,
 }
 

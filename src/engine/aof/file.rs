@@ -11,10 +11,10 @@ use std::{
 
 /// File operations that the AOF uses. Tests implement them with a disk that becomes full or fails.
 pub(in super::super) trait Storage: Send + Sync {
-    /// Writes all of `bytes` at `offset`.
+    /// Writes all of `bytes` at the offset `offset` of the file.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Fills `bytes` from `offset`.
+    /// Fills `bytes` with the bytes at the offset `offset` of the file. Fails if the file is shorter.
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
 
     /// Truncates or extends the file to `len` bytes.
@@ -26,7 +26,7 @@ pub(in super::super) trait Storage: Send + Sync {
     /// Releases the lock, so that other processes can open the file.
     fn unlock(&self) -> io::Result<()>;
 
-    /// Returns `true` if `path` is a name of the file.
+    /// Returns `true` if `path` is a name of the open file.
     fn is_at(&self, path: &Path) -> Result<bool>;
 }
 
@@ -68,7 +68,7 @@ pub(super) fn open_locked(path: &Path, engine: &'static str) -> Result<(File, Pa
     Ok((file, real))
 }
 
-/// Creates a file, where none may be, and locks it.
+/// Creates the file `path` and locks it. Fails if the file exists.
 pub(super) fn create_locked(path: &Path) -> Result<File> {
     let mut options = File::options();
     let file =

@@ -29,7 +29,7 @@ pub(super) const HEADER: usize = 49;
 /// Length of a start line, in bytes.
 pub(super) const START: usize = 30;
 
-/// Maximum number of bytes of a frame's body per checksum: the size of a chunk.
+/// Size of a chunk in bytes: the body of a frame has one checksum for each chunk.
 pub(super) const PIECE: usize = 1 << 20;
 
 /// Byte that fills preallocated space behind the last frame. Redis reads any number of them as an annotation.
@@ -38,13 +38,13 @@ pub(super) const PADDING: u8 = b'#';
 /// Prefix of a start line of any format version.
 pub(super) const START_TAG: &[u8] = b"#KVBENCH:";
 
-/// Name of the format that this version writes, for messages. The number is the one in the start line.
+/// Name of the format of an AOF that this version writes, for messages. The number is the one in the start line.
 pub(in super::super) const FORMAT: &str = "kvbench's append-only file, format 2";
 
 /// Highest format number in a start line that this version can read.
 const LATEST: u32 = 3;
 
-/// Returns the format number that follows [`START_TAG`] in a start line.
+/// Returns the digit for `form` that follows [`START_TAG`] in a start line: the format number.
 fn number(form: Form) -> u8 {
     match form {
         Form::Redis => b'2',
@@ -69,10 +69,10 @@ const FAR_BEHIND: u32 = u32::MAX;
 
 const PIECE_LINE: usize = 13;
 
-/// State between two frames from which the next frame's header and checksum are computed.
+/// State of an AOF section behind a frame, from which the next frame's header and checksum are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FrameChain {
-    /// Random id of the section.
+    /// Random id of the section (start line and frames), part of each of its headers.
     id: u32,
     /// Running checksum of all bodies of the section so far.
     sum: u32,
@@ -80,7 +80,7 @@ pub(super) struct FrameChain {
 }
 
 impl FrameChain {
-    /// Returns the state at the start of a section with this id.
+    /// Returns the state at the start of a section with the random id `id`, in which records have the form `form`.
     pub(super) fn new(form: Form, id: u32) -> Self {
         Self { id, sum: id, form }
     }
@@ -166,9 +166,9 @@ impl FrameChain {
         Ok(frame)
     }
 
-    /// Like [`FrameChain::check`], of a frame in [`Form::Raw`] of which only values are corrupt, or the lines behind a long
-    /// body, which say no more than the header. Returns also the number of these values, at least 1. `None` if anything
-    /// else is corrupt.
+    /// Like [`FrameChain::check`], of a frame in [`Form::Raw`] of which only values are corrupt, or the lines behind a
+    /// long body, which say no more than the header. Returns also the number of these values, at least 1. `None` if
+    /// anything else is corrupt.
     pub(super) fn check_but_values(&mut self, bytes: &[u8], offset: u64) -> Option<(Frame, u64)> {
         let header = Header::read(bytes, offset).ok().filter(|header| header.id == self.id)?;
         let frame = header.frame();
@@ -178,7 +178,8 @@ impl FrameChain {
         Some((frame, corrupt.max(1)))
     }
 
-    /// Goes over all pieces of a body and the lines behind it, and compares what they say of all but the last.
+    /// Adds all chunks of a body to the running checksum, and compares it after each chunk but the last with the
+    /// line behind the body that has the checksum as it was written.
     fn check_pieces(&mut self, rest: &[u8], body: usize) -> Result<(), DecodeStop> {
         let (body, lines) = rest.split_at_checked(body).unwrap_or_default();
         let mut lines = lines.as_chunks::<PIECE_LINE>().0.iter();
@@ -197,7 +198,7 @@ const WRONG_SUM: &str = "the checksum of the records is wrong";
 /// A frame whose checksums were correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// Offset up to which the file was known to be durable when the frame was written.
+    /// Offset up to which the AOF was known to be durable when the frame was written.
     pub(super) synced: u64,
     /// Length of the records that follow the header, in bytes.
     pub(super) body: usize,
@@ -219,7 +220,7 @@ impl Frame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) id: u32,
-    /// Offset up to which the file was known to be durable.
+    /// Offset up to which the AOF was known to be durable when the header was written.
     pub(super) synced: u64,
     length: u32,
     sum: u32,
@@ -258,7 +259,8 @@ impl Header {
 
 const NO_HEADER: DecodeStop = DecodeStop::Malformed { at: 0, detail: "the header of a frame is damaged" };
 
-/// Reads the start line at the start of `bytes`, whose offset in the file is `offset`.
+/// Reads the start line at the start of `bytes`, whose offset in the file is `offset`, and returns the state of the
+/// section that it begins.
 pub(super) fn read_start(bytes: &[u8], offset: u64) -> Result<FrameChain, DecodeStop> {
     let line = bytes.get(..START.min(bytes.len())).unwrap_or_default();
     if let Some(line) = line.first_chunk::<START>() {
@@ -292,7 +294,7 @@ pub(in super::super) fn newer_format(bytes: &[u8]) -> Option<u32> {
 
 const DAMAGED_START: &str = "the first line of a log is damaged";
 
-/// Clears `frame` and reserves space for its header line.
+/// Clears `frame`, and reserves space at its start for the header line.
 pub(super) fn begin(frame: &mut Vec<u8>) {
     frame.clear();
     frame.resize(HEADER, PADDING);
@@ -304,7 +306,8 @@ fn piece_line(sum: u32) -> [u8; PIECE_LINE] {
     line
 }
 
-/// Returns the checksum of a line: the CRC-32 of 32 bytes, two rounds of sixteen bytes in the hasher.
+/// Returns the checksum (CRC-32) in a start line or header line, of `numbers`, of the line's offset in the file and
+/// of the kind of line, `what`.
 fn check(what: [u8; 8], numbers: [u32; 4], offset: u64) -> u32 {
     let [a, b, c, d] = numbers;
     let mut hasher = Hasher::new();
@@ -319,7 +322,8 @@ fn check(what: [u8; 8], numbers: [u32; 4], offset: u64) -> u32 {
     hasher.finalize()
 }
 
-/// Writes `numbers` as hexadecimal fields of nine bytes; the ninth byte, a separator, is left unchanged.
+/// Writes `numbers` as fields of eight hexadecimal digits; the ninth byte of each field, a separator, is left
+/// unchanged.
 #[inline]
 fn put_numbers<const N: usize>(fields: &mut [u8], numbers: [u32; N]) {
     for (field, number) in fields.as_chunks_mut::<9>().0.iter_mut().zip(numbers) {
@@ -329,7 +333,7 @@ fn put_numbers<const N: usize>(fields: &mut [u8], numbers: [u32; N]) {
     }
 }
 
-/// Reads hexadecimal fields of nine bytes. Bytes that are no digits give an arbitrary number.
+/// Reads fields of eight hexadecimal digits and a separator. Bytes that are no digits give an arbitrary number.
 #[inline]
 fn numbers<const N: usize>(fields: &[u8]) -> [u32; N] {
     let mut numbers = [0; N];

@@ -17,43 +17,43 @@ use std::{
     },
 };
 
-/// Maximum capacity of the write buffer that is kept between batches, in bytes.
+/// Maximum capacity of an AOF's write buffer that is kept between batches, in bytes.
 const KEPT_BUFFER: usize = 2 * PIECE;
 
-/// Maximum capacity of the list of value offsets that is kept between batches, in entries.
+/// Maximum capacity of an AOF's list of value offsets that is kept between batches, in entries.
 const KEPT_PLACES: usize = 64 << 10;
 
-/// An open append-only file.
+/// Open append-only file (AOF), which takes writes.
 pub(in super::super) struct Aof {
     pub(super) engine: &'static str,
     pub(super) path: PathBuf,
-    /// Held for the whole of a write, from the file to the table: while it is not held, the file and the table
-    /// have the same content.
+    /// Held for the whole of a write, from the file to the engine's table in memory: while it is not held, the file
+    /// and the table have the same content.
     pub(super) writer: Mutex<Writer>,
     /// The current file. Locked only to read or replace this field, so that syncs and writes can run at the
     /// same time.
     pub(super) current: Mutex<Current>,
-    /// Held during a sync.
+    /// Held during a sync of the file, so that syncs run one after the other.
     pub(super) syncing: Mutex<()>,
     /// Length of the complete batches in the file, in bytes. Changes only under `writer`; together with the
     /// file under both locks.
     pub(super) len: AtomicU64,
-    /// Value of `len` after the open or the last rewrite.
+    /// Length of the AOF in bytes after the open or the last rewrite: an automatic rewrite starts at twice as much.
     pub(super) base: AtomicU64,
-    /// Reason why writes are refused, if they are.
+    /// Reason why all further writes are refused; not set while writes are accepted.
     pub(super) refusal: OnceLock<String>,
-    /// `true` if a running rewrite must stop.
+    /// `true` if a running rewrite of the AOF must stop.
     pub(super) cancelled: AtomicBool,
 }
 
 pub(super) struct Writer {
     /// Bytes of the frame that is being written.
     pub(super) buffer: Vec<u8>,
-    /// Positions of the values of the batch that is being written.
+    /// Offsets and checksums of the values of the batch that is being written; used only in [`Form::Raw`].
     pub(super) places: Vec<Placed>,
     /// Id and running checksum that the next frame continues; `None` in a log without frames.
     pub(super) chain: Option<FrameChain>,
-    /// Length of the file: a sync marker or padding may follow `Aof::len`.
+    /// Length of the file in bytes, with a sync marker or padding that may follow the last batch.
     pub(super) prepared: u64,
     /// `true` if the AOF holds records that it does not itself record as durable.
     pub(super) unmarked: bool,
@@ -99,8 +99,8 @@ impl Aof {
         self.append_placed(batch, sync, |_| apply())
     }
 
-    /// Like [`Aof::append`]; in [`Form::Raw`], `apply` gets the offsets in the file of the batch's values, in
-    /// the order of its puts.
+    /// Appends and syncs like [`Aof::append`]; in [`Form::Raw`], `apply` also gets the offset in the file and the
+    /// checksum of each value of the batch, in the order of its puts.
     pub(in super::super) fn append_placed<R>(
         &self,
         batch: &Batch<'_>,
@@ -151,7 +151,7 @@ impl Aof {
         Ok(applied)
     }
 
-    /// Starts a section of frames in an AOF that has none.
+    /// Starts a section of frames in an AOF that has none, because Redis wrote it.
     fn start_section(&self, writer: &mut Writer, storage: &dyn Storage) -> Result<FrameChain> {
         let (begin, chain) = (self.len(), FrameChain::random(Form::Redis));
         if let Err(error) = storage.write_all_at(&chain.start_line(begin), begin) {
@@ -255,12 +255,12 @@ impl Aof {
         self.sync_storage(&*storage)
     }
 
-    /// Returns the disk usage of the AOF and of the file of a running rewrite, in bytes.
+    /// Returns the disk usage of the AOF, and of the file that a running rewrite writes, in bytes.
     pub(in super::super) fn disk_size(&self) -> Result<u64> {
         Ok(files::disk_size(&self.path)? + files::disk_size(&file::rewrite_path(&self.path))?)
     }
 
-    /// Returns the file's path, without symbolic links.
+    /// Returns the path of the AOF, without symbolic links.
     pub(in super::super) fn path(&self) -> &Path {
         &self.path
     }
@@ -270,12 +270,12 @@ impl Aof {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Returns the number of bytes that are not known to be durable.
+    /// Returns the number of bytes of the AOF that are not known to be durable.
     pub(in super::super) fn unsynced(&self) -> u64 {
         self.len().saturating_sub(self.lock_current().synced)
     }
 
-    /// Returns the current file, for reads.
+    /// Returns the file that the AOF is at present, for reads; a rewrite replaces it.
     pub(in super::super) fn storage(&self) -> Arc<dyn Storage> {
         self.current().storage
     }
@@ -289,7 +289,8 @@ impl Aof {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a running write to end, and blocks others until the guard is dropped.
+    /// Waits for a running write of the AOF to end, and blocks other writes until the guard is dropped. Fails if
+    /// writes are refused.
     pub(super) fn lock_writer(&self) -> Result<MutexGuard<'_, Writer>> {
         // A writer that panicked may have left bytes in the file that `len` does not count.
         let guard =
@@ -305,7 +306,7 @@ impl Aof {
         }
     }
 
-    /// Refuses all later writes because of `error`, and returns the error.
+    /// Refuses all later writes to the AOF because of `error` in `action`, and returns the error.
     pub(super) fn refuse(&self, action: &'static str, error: io::Error) -> Error {
         self.refusal.get_or_init(|| format!("refused since an earlier failure to {action}: {error}"));
         Error::io(action, &self.path)(error)

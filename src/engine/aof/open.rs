@@ -112,7 +112,8 @@ impl Aof {
         created
     }
 
-    /// Begins to write behind `tail`.
+    /// Returns the log open for writes behind `tail`, the end of its replay, after a sync. An empty file first gets
+    /// a start line.
     fn start(
         form: Form,
         file: Arc<File>,
@@ -185,7 +186,8 @@ pub(in super::super) fn corrupt_values(path: &Path, count: u64) -> String {
     )
 }
 
-/// Hands what the log holds to `restore`, a `Clear` first.
+/// Passes the writes of an AOF to `restore`, a `Clear` first. If the last group has no end, does both again without
+/// it.
 pub(super) fn replay_whole(
     source: &mut (impl Read + Seek),
     len: u64,
@@ -206,7 +208,7 @@ pub(super) fn replay_whole(
     Ok(tail)
 }
 
-/// Event of a replay in [`Form::Raw`].
+/// Event of the replay of a log in [`Form::Raw`].
 pub(in super::super) enum Restored<'b> {
     /// The replay starts, or starts again: earlier writes do not count.
     Begin,
@@ -280,5 +282,5 @@ pub(in super::super) fn verbatim_id(storage: &dyn Storage) -> io::Result<u32> {
     chain.map(FrameChain::id).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Length of an AOF without writes, in bytes.
+/// Length in bytes of an AOF without writes: that of its start line.
 pub(in super::super) const EMPTY: u64 = frame::START as u64;

@@ -14,17 +14,18 @@ const SUM_TAG: &[u8] = b"#TS:";
 /// Number of decimal digits of a checksum.
 const SUM_DIGITS: usize = 10;
 
-/// A value in the file.
+/// Position and checksum of a value in a log in [`Form::Raw`](super::record::Form::Raw).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Placed {
-    /// Offset of the value.
+    /// Offset of the value in the file, in bytes.
     pub(in super::super) offset: u64,
-    /// CRC-32 of the value.
+    /// CRC-32 of the value's bytes.
     pub(in super::super) sum: u32,
 }
 
-/// Like [`record::encode`]. `ready` and `placed` get `sink` too; `placed` is called after each
-/// `SET` record, with the offset of its value in `out` and the value's CRC-32.
+/// Appends the records of `batch` to `out`, like [`record::encode`] but with the checksum of each value behind it.
+/// `ready` and `placed` get `sink` too; `placed` is called after each `SET` record, with the offset of its value in
+/// `out` and the value's CRC-32.
 pub(super) fn encode<E, T>(
     batch: &Batch<'_>,
     group: bool,
@@ -85,16 +86,16 @@ pub(super) fn sum_behind(bytes: &[u8]) -> Option<u32> {
 
 /// Checksum that the records of a frame were written with, and the number of their corrupt values.
 pub(super) struct AsWritten {
-    /// Running checksum behind the records as they were written.
+    /// Running checksum behind the records, with each value as it was written.
     pub(super) sum: u32,
-    /// Number of values that are not as they were written.
+    /// Number of values that differ from what was written.
     pub(super) corrupt: u64,
 }
 
 impl AsWritten {
     /// Checks the records of `body`, with `sum` as the running checksum before them. The new running checksum includes
-    /// each value by the checksum that is stored behind it, and all other bytes as they are. If it equals the checksum of
-    /// the frame, only values are corrupt. Returns `None` if `body` does not consist of complete records.
+    /// each value by the checksum that is stored behind it, and all other bytes as they are. If it equals the checksum
+    /// of the frame, only values are corrupt. Returns `None` if `body` does not consist of complete records.
     pub(super) fn of(sum: u32, mut body: &[u8]) -> Option<Self> {
         let (mut hasher, mut words, mut corrupt) = (Hasher::new_with_initial(sum), Vec::new(), 0);
         while !body.is_empty() {

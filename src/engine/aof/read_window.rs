@@ -8,7 +8,7 @@ use std::{
 /// Initial size of the window, in bytes. It grows only for a longer frame or record.
 const SIZE: usize = 1 << 20;
 
-/// View of an AOF that moves forward from an offset.
+/// View of an AOF that moves forward, with a buffer of the bytes at its position.
 pub(super) struct Window<R> {
     source: R,
     buffer: Vec<u8>,
@@ -21,7 +21,7 @@ pub(super) struct Window<R> {
 }
 
 impl<R: Read> Window<R> {
-    /// Creates a window. `source` must be at `offset` of an AOF of `len` bytes.
+    /// Creates a window whose view begins at `offset` of an AOF of `len` bytes; `source` must be at that offset.
     pub(super) fn new(source: R, offset: u64, len: u64) -> Self {
         Self { source, buffer: vec![0; SIZE], filled: 0..0, offset, len }
     }

@@ -5,7 +5,7 @@ use crate::engine::key_value_headers::{self, Entry};
 use bumpalo::Bump;
 use std::{convert::Infallible, ops::Range};
 
-/// Meaning of the keys and values in the records of an AOF section.
+/// Form of the records of an AOF section: what their keys and values mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Form {
     /// Commands that mean the same to Redis and to the store: expiration times and databases are separate
@@ -20,9 +20,9 @@ pub(super) enum Form {
 /// Maximum length of a key and of a value, in bytes: Redis' own limit (`proto-max-bulk-len`).
 pub(in super::super) const MAX_LENGTH: usize = 512 << 20;
 
-/// Appends the records of `batch` to `out`; if `group`, between `MULTI` and `EXEC`, so that a replay applies
-/// all of them or none. Before each record, `ready` is called with the length of the record without the value
-/// of a `SET` (or a little more); it may empty `out` or add to it.
+/// Appends the records of `batch` to `out`: between `MULTI` and `EXEC` if `group`, or if a write needs several
+/// records, so that a replay applies all of them or none. Before each record, `ready` is called with the length of
+/// the record without the value of a `SET` (or a little more); it may empty `out` or add to it.
 pub(super) fn encode<E>(
     batch: &Batch<'_>,
     group: bool,
@@ -68,10 +68,10 @@ pub(super) const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 pub(super) const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 pub(super) const FLUSH: &[u8] = b"*1\r\n$8\r\nFLUSHALL\r\n";
 
-/// Prefix of a record that sets an expiration time.
+/// First bytes of an AOF record that sets an expiration time.
 const PEXPIREAT: &[u8] = b"*3\r\n$9\r\nPEXPIREAT\r\n";
 
-/// Maximum size of a value buffer that is kept for the next value, in bytes.
+/// Maximum capacity of the buffer for a value that is reused for the next value, in bytes.
 const MAX_REUSED_BUFFER: usize = 1 << 20;
 
 /// Maximum length of a record of one key and one value without the key and the value, in bytes.
@@ -100,7 +100,8 @@ pub(super) fn encode_delete(key: &[u8], out: &mut Vec<u8>) {
     encode_bulk(key, out);
 }
 
-/// Callback before each record, which gets the length of the record without the value.
+/// Callback before each record is appended, with the length of the record in bytes without its value; may empty the
+/// buffer or add to it.
 type Ready<'r, E> = dyn FnMut(&mut Vec<u8>, usize) -> Result<(), E> + 'r;
 
 #[cold]
@@ -144,7 +145,7 @@ fn encode_in_database<E>(
     Ok(())
 }
 
-/// Returns `true` if a write needs more than one record.
+/// Returns `true` if a write needs more than one AOF record: SELECT or PEXPIREAT, too.
 #[inline]
 fn is_more_than_one(op: &WriteOp<'_>) -> bool {
     match op {
@@ -164,12 +165,12 @@ fn encode_bulk(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Reason why no record could be decoded.
+/// Reason why no record or frame could be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DecodeStop {
-    /// The bytes are the start of a record of at least `need` bytes.
+    /// The bytes are the start of a record or frame of at least `need` bytes.
     Incomplete { need: usize },
-    /// No record starts with these bytes; `at` is the index of the first wrong byte.
+    /// No record or frame starts with these bytes; `at` is the index of the first wrong byte.
     Malformed { at: usize, detail: &'static str },
 }
 
@@ -211,10 +212,10 @@ const MAX_WORDS: usize = i32::MAX as usize;
 /// Maximum Unix time of an annotation, in seconds: beyond every real date, below an overflow.
 const MAX_TIME: usize = usize::MAX / 100;
 
-/// Position in the bytes of a record that is being decoded.
+/// Decoding position in the bytes of an AOF record.
 pub(super) struct Cursor<'b> {
     bytes: &'b [u8],
-    /// Index of the next byte.
+    /// Index of the next byte to decode.
     pub(super) at: usize,
 }
 
@@ -234,7 +235,7 @@ impl<'b> Cursor<'b> {
         Ok(())
     }
 
-    /// Consumes a line of `#`.
+    /// Consumes a line of padding (`#`), and returns the index behind it.
     fn padding(mut self) -> Result<usize, DecodeStop> {
         while self.bytes.get(self.at) == Some(&b'#') {
             self.at += 1;
@@ -277,14 +278,14 @@ impl<'b> Cursor<'b> {
     }
 }
 
-/// Kind of a decoded record.
+/// Kind of a decoded AOF record.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// One or more writes, which were added to the batch.
     Writes,
-    /// Start of a group.
+    /// `MULTI`: the writes up to `EXEC` are applied together.
     Multi,
-    /// End of a group.
+    /// `EXEC`: end of the writes that are applied together.
     Exec,
     /// Annotation or command that changes no key.
     Nothing,
@@ -292,23 +293,23 @@ pub(super) enum Meaning {
     Unknown,
 }
 
-/// State of the replay that determines how a record's keys and values are stored.
+/// State of an AOF's replay that determines how a record's keys and values are stored.
 #[derive(Default)]
 pub(super) struct State {
     form: Form,
     database: u8,
-    /// `true` if databases other than 0 may contain keys.
+    /// `true` if databases other than 0 may contain keys, according to the records so far.
     others: bool,
-    /// `true` if the marker record of expiration times exists.
+    /// `true` if the marker record of expiration times was passed on.
     expires: bool,
-    /// `true` if the marker record of key headers exists.
+    /// `true` if the marker record of key headers was passed on.
     spaces: bool,
     /// Key and value of the last write that was passed on, or `None` if the last operation was no `SET`.
     last: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl State {
-    /// Returns the initial state for a section in this form.
+    /// Returns the initial state of a replay of records in this form.
     pub(super) fn of(form: Form) -> Self {
         Self { form, ..Self::default() }
     }

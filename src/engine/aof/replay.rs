@@ -16,41 +16,44 @@ use std::{
     path::Path,
 };
 
-/// Maximum number of writes per batch of a replay: a table can look up the keys of a batch together.
+/// Maximum number of writes that a replay of an AOF passes on at a time: a table can look up the keys of a batch
+/// together.
 const GATHER: usize = 64;
 
-/// End of a replay, and what the AOF holds up to there.
+/// End of the replay of an AOF, and what the AOF holds up to there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct ReplayEnd {
-    /// Offset behind the last complete frame or group, in bytes.
+    /// Offset in the AOF behind the last complete frame or group (`MULTI` to `EXEC`).
     pub(in super::super) end: u64,
     /// `true` if an incomplete frame or group, or the remains of one after a crash, follows `end`. `false` if
     /// nothing or padding follows; in an AOF without frames also if zeros follow.
     pub(in super::super) torn: bool,
-    /// `true` if writes of an unfinished group behind `end` were passed to `sink`.
+    /// `true` if writes behind `end`, of a group (`MULTI`) without its `EXEC`, were passed on, so that the replay
+    /// must be repeated up to `end`.
     pub(super) overran: bool,
     /// Number of records before `end`.
     pub(in super::super) records: u64,
-    /// State from which a frame at `end` continues; `None` in an AOF without frames.
+    /// State from which a frame at `end` of the AOF continues; `None` in an AOF without frames.
     pub(super) chain: Option<FrameChain>,
-    /// Offset up to which the AOF records that it was durable.
+    /// Offset up to which the AOF itself records that it was durable.
     pub(super) synced: u64,
     /// `true` if the AOF holds records that it does not record as durable.
     pub(super) unmarked: bool,
-    /// Number of values before `end` that are not what was written.
+    /// Number of values before `end` that are corrupt.
     pub(in super::super) corrupt: u64,
 }
 
-/// Offset and description of a corruption.
+/// Offset and description of a corruption in an AOF.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Damage {
     pub(super) offset: u64,
     pub(super) detail: String,
-    /// Offset up to which the AOF was durable, if the corruption is known from that alone; otherwise 0.
+    /// Offset up to which other frames record that the AOF was durable, if the corruption is known only from that;
+    /// otherwise 0.
     pub(super) synced: u64,
 }
 
-/// Part of the AOF that is in memory.
+/// Bytes of the AOF from which the writes of a batch were read, with their offset in the file.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Part<'b> {
     bytes: &'b [u8],
@@ -64,7 +67,7 @@ impl Part<'_> {
         self.offset + self.index(value) as u64
     }
 
-    /// Returns the CRC-32 that such a value was written with; `None` if an earlier version wrote it.
+    /// Returns the CRC-32 that a value of the batch was written with; `None` if an earlier version wrote it.
     pub(in super::super) fn sum(self, value: &[u8]) -> Option<u32> {
         raw_record::sum_behind(self.bytes.get(self.index(value) + value.len()..)?)
     }
@@ -74,7 +77,8 @@ impl Part<'_> {
     }
 }
 
-/// Passes the writes of the first `len` bytes of `source` to `sink`. Corruption is an error.
+/// Passes the writes of the first `len` bytes of the AOF in `source` to `sink`. Returns where they end; corruption
+/// is an error.
 pub(super) fn replay(
     source: impl Read,
     len: u64,
@@ -160,9 +164,9 @@ pub(super) fn survey_as(
     }
 }
 
-/// Reason why [`Reader::gather`] stopped.
+/// Reason why a call of [`Reader::gather`] stopped.
 enum ReplayStop {
-    /// The batch is full.
+    /// The batch of writes is full.
     Gathered,
     /// No complete record or frame follows.
     At(DecodeStop),
@@ -172,7 +176,7 @@ enum ReplayStop {
     Unknown { command: String },
 }
 
-/// State of a replay between two records.
+/// State of the replay of an AOF between two records.
 #[derive(Default)]
 struct Reader {
     form: Form,
@@ -181,14 +185,14 @@ struct Reader {
     group: bool,
     records: u64,
     chain: Option<FrameChain>,
-    /// Bytes of the current frame's records that are still to be read; `trailer` is the length of the lines
-    /// behind them.
+    /// Number of bytes of the current frame's records that are still to be read; `trailer` is the length in bytes of
+    /// the lines behind them.
     left: usize,
     trailer: usize,
     synced: u64,
-    /// Frames before this offset may have corrupt values.
+    /// Offset in the AOF before which frames may have corrupt values, which are then passed on as they are.
     whole: u64,
-    /// End of the last frame with records.
+    /// Offset of the end of the last frame with records.
     records_end: u64,
     tail: ReplayEnd,
 }
@@ -291,7 +295,8 @@ impl Reader {
         frame::newer_format(bytes).filter(|_| self.chain.is_none())
     }
 
-    /// Returns the meaning of a failed decode. Inside a frame, whose checksum was correct, it is corruption.
+    /// Returns the reason to stop after a failed decode. Inside a frame, whose checksum was correct, it is
+    /// corruption.
     fn stopped(&self, stop: DecodeStop) -> ReplayStop {
         match stop {
             _ if self.left == 0 => ReplayStop::At(stop),
@@ -363,7 +368,7 @@ impl Reader {
     }
 }
 
-/// Returns the error for a valid record at a position where it is not allowed.
+/// Returns the error for a record that is valid, but not allowed at its position in the AOF.
 fn misplaced(detail: &'static str) -> DecodeStop {
     DecodeStop::Malformed { at: 0, detail }
 }
@@ -395,7 +400,7 @@ fn latest_mark(window: &mut Window<impl Read>, id: Option<u32>) -> io::Result<u6
     Ok(synced)
 }
 
-/// Returns a description such as `the command HSET with 3 arguments`.
+/// Returns the text for a command that an AOF must not contain, such as `the command HSET with 3 arguments`.
 fn describe(bytes: &[u8], words: &[Range<usize>]) -> String {
     let name = words.first().and_then(|range| bytes.get(range.clone())).unwrap_or_default();
     let shown = name.get(..32).unwrap_or(name).escape_ascii();

@@ -31,17 +31,18 @@ use std::{
 /// rewrite.
 const REWRITE_SIZE: u64 = 64 << 20;
 
-/// Approximate size of the records that the scan encodes under one read lock, in bytes.
+/// Approximate size of the records that a rewrite of the AOF encodes under one lock of the table, in bytes.
 pub(in super::super) const STEP: usize = 256 << 10;
 
 /// Number of bytes after which the new file is synced during a rewrite, so that no later sync, of the old file
 /// either, has to wait for all of it.
 const SYNC_EVERY: u64 = 8 << 20;
 
-/// Number of bytes that may be left to copy and sync while writers wait.
+/// Number of bytes that a rewrite may leave to copy and sync while writers wait for it.
 const LAST_PIECE: u64 = 1 << 20;
 
-/// Maximum number of attempts to get within [`LAST_PIECE`] of the end while writes continue.
+/// Maximum number of attempts of a rewrite to get within [`LAST_PIECE`] bytes of the AOF's end while writes
+/// continue.
 const ROUNDS: usize = 32;
 
 impl Aof {
@@ -72,7 +73,7 @@ impl Aof {
         }
     }
 
-    /// Makes a running rewrite, and every later one, fail.
+    /// Makes a running rewrite of this AOF, and every later one, fail.
     pub(in super::super) fn cancel_rewrite(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
@@ -82,7 +83,7 @@ impl Aof {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Fails if the AOF's path is not a name of its open file.
+    /// Fails if the AOF's path is no longer a name of its open file.
     fn check_path(&self) -> Result<()> {
         let is_there = self.current().storage.is_at(&self.path)?;
         if is_there { Ok(()) } else { Err(Error::Moved { path: self.path.clone() }) }
@@ -115,7 +116,7 @@ impl Aof {
     }
 }
 
-/// A new AOF that is being written. If it does not become the AOF, its file is removed on drop.
+/// New AOF that a rewrite is writing. If it does not become the AOF, its file is removed on drop.
 struct Fresh<'a> {
     log: &'a Aof,
     file: Arc<File>,
@@ -150,7 +151,8 @@ impl<'a> Fresh<'a> {
         Ok(fresh)
     }
 
-    /// Turns the records that follow the header space into a frame and writes it.
+    /// Turns the records behind the header space in `records` into a frame of the new AOF, and writes it; nothing
+    /// without records.
     fn append(&mut self, records: &mut Vec<u8>) -> Result<()> {
         if records.len() > HEADER {
             self.chain.seal(records, self.len, self.synced);
@@ -175,7 +177,7 @@ impl<'a> Fresh<'a> {
         Ok(())
     }
 
-    /// Copies the records of the old AOF from `copied` up to `end`.
+    /// Copies the records that were appended to the old AOF, from `copied` up to `end`, to the new one.
     fn copy_gained(&mut self, end: u64) -> Result<()> {
         let old = self.log.current().storage;
         let mut window = Window::new(From { storage: &*old, offset: self.copied, end }, self.copied, end);
@@ -264,7 +266,7 @@ impl<'a> Fresh<'a> {
         Ok(())
     }
 
-    /// Fails if `path` is not a name of the new file.
+    /// Fails if `path` is not a name of the new AOF's file.
     fn check_path(&self, path: &Path) -> Result<()> {
         if files::is_at(&self.file, path)? { Ok(()) } else { Err(Error::Moved { path: path.into() }) }
     }

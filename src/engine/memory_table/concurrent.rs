@@ -22,23 +22,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum number of writes, and of bytes, that are applied under one lock; a larger batch is gathered outside the
-/// table.
+/// Maximum number of writes, and of bytes of keys and values, that are applied to a table under one lock; a larger
+/// batch is gathered outside the table.
 const CRITICAL_SECTION: (usize, usize) = (16 << 10, 4 << 20);
 
-/// Number of writes of a large batch that are applied under one lock.
+/// Number of writes of a large batch that are applied to a table under one lock.
 const OPS: usize = 512;
 
-/// Maximum number of keys that are read under one lock.
+/// Maximum number of keys that are read from a table under one lock.
 pub(in super::super) const KEYS: usize = 4096;
 
-/// Maximum number of bytes of values that are visited, and usually copied, under one lock.
+/// Maximum number of bytes of values that are visited, and usually copied, under one lock of the table.
 const BYTES: ByteBudget = ByteBudget(4 << 20);
 
-/// Number of bytes of one value that are copied under one lock.
+/// Number of bytes of one large value that are copied under one lock of the table.
 const PIECE: usize = 1 << 20;
 
-/// Maximum time for which a scan holds a lock.
+/// Maximum time for which a scan locks the table.
 const STEP: Duration = Duration::from_millis(1);
 
 /// Number of pairs that a scan visits before it compares the time with [`STEP`] again.
@@ -47,7 +47,7 @@ const PAIRS: u32 = 64;
 /// Number of keys below which a cleared table is freed by the thread that cleared it.
 const SMALL: usize = 10_000;
 
-/// Table with its locks.
+/// Table in memory with its locks, the batch that is not yet completely in it, and the open snapshots.
 pub(in super::super) struct SharedTable<T: Table> {
     /// Table and pending batch, in a sharded lock. All readers of a plain `RwLock` write the same cache line, which
     /// holds the number of readers. With shards, a reader writes the line of one shard only, and the writer locks all
@@ -60,7 +60,7 @@ pub(in super::super) struct SharedTable<T: Table> {
     settling: RwLock<()>,
 }
 
-/// Limit of the duration of one step of a scan.
+/// Number of visited pairs and start time of one step of a scan, which ends after [`STEP`].
 #[derive(Default)]
 struct Clock {
     pairs: u32,
@@ -147,7 +147,8 @@ impl<T: Table> SharedTable<T> {
         self.snapshots.open(position)
     }
 
-    /// Reads keys: see [`Engine::read`](super::super::Engine::read).
+    /// Calls `visit` with the index and the value of each of `keys`, under one snapshot: see
+    /// [`Engine::read`](super::super::Engine::read).
     #[inline]
     pub(in super::super) fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) {
         if keys.len() > KEYS {
@@ -156,8 +157,8 @@ impl<T: Table> SharedTable<T> {
         self.lock().read(keys, ByteBudget::NONE, visit);
     }
 
-    /// Reads keys, and large values without a long lock: see
-    /// [`Engine::read_large`](super::super::Engine::read_large).
+    /// Calls `visit` for each of `keys`, under one snapshot, without holding a lock for long because of large
+    /// values: see [`Engine::read_large`](super::super::Engine::read_large).
     pub(super) fn read_long(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) {
         if keys.len() > KEYS {
             return self.read_many(keys, visit);
@@ -168,7 +169,8 @@ impl<T: Table> SharedTable<T> {
         }
     }
 
-    /// Continues a read whose values are too large for one lock, under the same snapshot.
+    /// Continues a read of `keys` at index `first`, with the same snapshot, because the values are too large to be
+    /// visited under one lock.
     #[cold]
     fn read_rest(
         &self,
@@ -304,7 +306,7 @@ impl<T: Table> SharedTable<T> {
         let _done = between();
     }
 
-    /// Waits until all visible data are in the table, where a scan finds them.
+    /// Waits until no large batch is visible that is not yet completely in the table, where a scan finds its pairs.
     pub(in super::super) fn wait_until_settled(&self) {
         drop(self.settling.read());
     }
@@ -322,7 +324,7 @@ impl<T: Table> SharedTable<T> {
         look(&self.lock().table)
     }
 
-    /// Returns the number of keys.
+    /// Returns the number of keys that readers see.
     pub(in super::super) fn len(&self) -> u64 {
         self.lock().len()
     }
@@ -366,7 +368,7 @@ impl<T: Table> SharedTable<T> {
         cleared
     }
 
-    /// Replaces the contents by a table with the writes `ops`.
+    /// Replaces the contents of the table by the writes `ops`, and returns the old contents.
     fn replace(&self, ops: &[WriteOp<'_>]) -> Cleared<T> {
         let mut table = T::default();
         table.write(ops, &mut Vec::new());

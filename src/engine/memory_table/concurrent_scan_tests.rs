@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, ops::ControlFlow};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Key and its value, or `None` to delete it.
+/// Write of a key: its new value, or `None` to delete it.
 type Write = (Vec<u8>, Option<Vec<u8>>);
 
 fn apply(model: &mut Model, writes: &[Write]) {
@@ -36,15 +36,15 @@ fn ops(writes: &[Write]) -> Vec<WriteOp<'_>> {
     writes.iter().map(op).collect()
 }
 
-/// Large batch that is not completely in the table yet.
+/// Large batch of a test that is not completely in the table yet.
 struct Large {
     writes: Vec<Write>,
     gathered: usize,
-    /// Number of writes that are in the table, once the batch is visible.
+    /// Number of writes of the batch that are in the table, once the batch is visible; `None` before.
     settled: Option<usize>,
 }
 
-/// Scan that has not ended yet.
+/// Scan of a test that has not ended yet.
 struct Scan<'t, T: Table> {
     view: View<'t, T>,
     expected: Model,
@@ -85,7 +85,8 @@ impl<'t, T: Table> Test<'t, T> {
         apply(&mut self.model, &writes);
     }
 
-    /// Runs the next step of a large batch.
+    /// Runs the next step of writing a large batch: begins it, gathers some writes, makes it visible, or moves some
+    /// writes into the table.
     fn go_on_writing(&mut self) {
         let step = self.rng.random_range(1..40);
         let Some(mut large) = self.large.take() else {
@@ -206,7 +207,8 @@ fn steps_between_writes_show_what_one_moment_holds() {
     }
 }
 
-/// A large map with many parts, also if it is split into them between two steps.
+/// Scans of a large map with many parts show one snapshot, with writes between their steps, also if the map is split
+/// into its parts meanwhile.
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
 fn steps_over_a_large_map_between_writes_show_one_snapshot() {

@@ -6,24 +6,24 @@ use std::{mem, ptr::NonNull, slice};
 
 /// Key and value in one allocation: its length in four bytes, the key's length, the key, the value.
 ///
-/// One box each for key and value would double the allocations and a look-up's cache misses, and anything else
-/// stored in the table would also take space in its empty slots. The key's length is one byte, or [`LONG_KEY_MARK`] and four
+/// One box each for key and value would double the allocations and a look-up's cache misses, and anything else stored
+/// in the table would also take space in its empty slots. The key's length is one byte, or [`LONG_KEY_MARK`] and four
 /// more bytes.
 pub(in super::super) struct Entry(NonNull<u8>);
 
-/// Byte before the length of a key of at least this length.
+/// Byte that stands before the four bytes of a key's length if the key has at least this length.
 const LONG_KEY_MARK: u8 = u8::MAX;
 
-/// Number of bytes before the key's length.
+/// Number of bytes of an entry before the length of its key.
 const START: usize = size_of::<u32>();
 
-/// Returns `true` if a key's length takes five bytes, not one.
+/// Returns `true` if the length of a key of `key` bytes takes five bytes in an entry, not one.
 #[inline]
 fn is_long(key: usize) -> bool {
     key >= usize::from(LONG_KEY_MARK)
 }
 
-/// Returns the offset of a key of length `key`.
+/// Returns the offset in an entry of a key of `key` bytes.
 #[inline]
 fn start_of_key(key: usize) -> usize {
     START + if is_long(key) { 1 + size_of::<u32>() } else { 1 }
@@ -80,7 +80,7 @@ impl Entry {
         self.pair().0
     }
 
-    /// Returns `true` if this is the entry of `key`.
+    /// Returns `true` if `key` is the key of this entry.
     #[inline]
     pub(super) fn has_key(&self, key: &[u8]) -> bool {
         if is_long(key.len()) {
@@ -96,7 +96,7 @@ impl Entry {
         same_length_equal(own, key)
     }
 
-    /// Returns the value of an entry whose key has `length` bytes.
+    /// Returns the value of this entry, whose key has `length` bytes.
     #[inline]
     pub(super) fn value_behind(&self, length: usize) -> &[u8] {
         // SAFETY: as in `pair`.
@@ -109,7 +109,7 @@ impl Entry {
         self.0.addr().get()
     }
 
-    /// Returns the first byte, to fetch the memory into the cache.
+    /// Returns the first byte of the entry, only to fetch its memory into the cache.
     #[inline]
     pub(super) fn first(&self) -> u8 {
         // SAFETY: no allocation is shorter than its length.
@@ -124,7 +124,8 @@ impl Entry {
         }
     }
 
-    /// Replaces the value, in place if the length is equal. Otherwise the old entry is freed as by [`Entry::free`].
+    /// Replaces the value of the entry, in place if the length is equal. Otherwise the old entry is freed as by
+    /// [`Entry::free`].
     #[inline]
     pub(super) fn set_value(&mut self, value: &[u8], heavy: &mut Vec<Self>) {
         let (key, old) = self.pair();

@@ -18,7 +18,7 @@ use std::{
 /// L1 cache.
 const PARTS: usize = 3 << 7;
 
-/// Range of incremental scan positions per part.
+/// Number of positions of an incremental scan, of all positions up to `u64::MAX`, that belong to one part.
 const PLACES: u64 = u64::MAX / PARTS as u64;
 
 /// Number of keys from which a map is split into parts. A smaller map is expected to be in the processor's caches,
@@ -31,9 +31,9 @@ pub(in crate::engine) struct HashTable {
     /// Parts of the map: one, or [`PARTS`] if the map is large.
     pub(super) parts: Vec<RawTable<Entry>>,
     pub(super) len: usize,
-    /// `true` if most of the last writes added new keys to a large map.
+    /// `true` if most writes of the last chunk added new keys to a large map.
     pub(super) grows: bool,
-    /// Estimated ratio of the final to the current number of entries; 1 if unknown.
+    /// Estimated ratio of the final to the current number of entries while a file is replayed; 1 if unknown.
     pub(super) times: f64,
 }
 
@@ -58,12 +58,13 @@ pub(super) fn hash_of(hasher: &DefaultHashBuilder, key: &[u8]) -> u64 {
     state.finish()
 }
 
-/// Returns the part of a hash. hashbrown picks a bucket by the lowest bits and distinguishes the entries of a
-/// bucket by the highest seven; if the part depended on either, all entries of a part would share them.
+/// Returns the index of the part of a large map to which a hash belongs. hashbrown picks a bucket by the lowest bits
+/// and distinguishes the entries of a bucket by the highest seven; if the part depended on either, all entries of a
+/// part would share them.
 ///
-/// The parts have different sizes: the share of keys falls by half from the last to the first. A table doubles when it is
-/// full. Tables of the same size would all double at the same time, and then be half empty. Tables of different sizes
-/// double one after the other, so the memory per key hardly depends on the number of keys.
+/// The parts have different sizes: the share of keys falls by half from the last to the first. A table doubles when it
+/// is full. Tables of the same size would all double at the same time, and then be half empty. Tables of different
+/// sizes double one after the other, so the memory per key hardly depends on the number of keys.
 #[inline]
 fn part_of(hash: u64) -> usize {
     // About PARTS * log2(1 + x), where x is in 0..1, as the parabola PARTS * x * (4 - x) / 3.
@@ -86,13 +87,13 @@ impl HashTable {
         self.parts.len() > 1
     }
 
-    /// Returns the index of the part of a hash.
+    /// Returns the index of the part to which a hash belongs; 0 in a small map, which has one part.
     #[inline]
     pub(super) fn place(&self, hash: u64) -> usize {
         if self.is_large() { part_of(hash) } else { 0 }
     }
 
-    /// Splits a small map into parts.
+    /// Splits a small map, which has one part, into [`PARTS`] parts.
     #[cold]
     fn split(&mut self) {
         let small = mem::replace(&mut self.parts, empty_parts());
@@ -130,7 +131,7 @@ impl HashTable {
         Some(entry.value_behind(key.len()))
     }
 
-    /// Counts one more entry, and splits the map once it is large.
+    /// Counts one more entry of the map, and splits a map that has become large into parts.
     #[inline]
     pub(super) fn grown(&mut self) {
         self.len += 1;
@@ -364,8 +365,8 @@ mod tests {
         }
     }
 
-    /// Each step of an incremental scan is one read lock and one buffer, so it must end soon after a pause is
-    /// requested.
+    /// An incremental scan visits each key once, also if the map is split meanwhile, and each step ends soon after a
+    /// pause is requested: it is one read lock and one buffer.
     #[test]
     #[cfg_attr(miri, ignore = "takes too long")]
     fn a_walk_takes_small_steps_and_goes_on_over_the_split() {

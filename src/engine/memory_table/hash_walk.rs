@@ -3,10 +3,11 @@
 use super::{super::KeyRange, VisitNext, WalkControl, hash_entry::Entry};
 use std::hint::black_box;
 
-/// Number of entries, or keys, whose memory is fetched together.
+/// Number of keys or entries of a table whose memory is fetched together, so that the memory accesses overlap.
 pub(super) const KEYS_PER_LOOKUP: usize = 32;
 
-/// Visits a part up to its end, because the positions of its entries change as it grows, or until `visit` stops.
+/// Visits the entries of a part whose keys are in `range`, up to its end even if `visit` asks for a pause, because
+/// positions in a part change as it grows. Ends earlier only if `visit` stops the scan.
 pub(super) fn visit_part<'e>(
     part: impl IntoIterator<Item = &'e Entry>,
     range: KeyRange<'_>,

@@ -93,7 +93,7 @@ impl HashTable {
         }
     }
 
-    /// Takes a part out, without unused capacity.
+    /// Removes the part with the index `place` from the map, and returns it without unused capacity.
     pub(super) fn take_part(&mut self, place: usize) -> Option<RawTable<Entry>> {
         let mut part = mem::take(self.parts.get_mut(place)?);
         if part.num_buckets() >= SMALL && part.len() <= room(&part) / 2 {
@@ -102,7 +102,7 @@ impl HashTable {
         Some(part)
     }
 
-    /// Inserts an entry. Returns the one that it replaces.
+    /// Inserts an entry whose key has the hash `hash`. Returns the entry with the same key that it replaces.
     pub(super) fn put_hashed(&mut self, hash: u64, entry: Entry) -> Option<Entry> {
         let place = self.place(hash);
         let part = self.parts.get_mut(place)?;
@@ -132,7 +132,7 @@ impl HashTable {
     }
 }
 
-/// Grows a part that is full, so that one more entry fits.
+/// Grows a part of the map if it is full, so that one more entry fits.
 #[inline]
 fn make_room(part: &mut RawTable<Entry>, hasher: &DefaultHashBuilder, times: f64) {
     if part.len() == part.capacity() && part.num_buckets() >= SMALL {
@@ -140,7 +140,7 @@ fn make_room(part: &mut RawTable<Entry>, hasher: &DefaultHashBuilder, times: f64
     }
 }
 
-/// Returns the number of entries that a part has capacity for.
+/// Returns the number of entries that a part of the map has capacity for.
 fn room(part: &RawTable<Entry>) -> usize {
     part.num_buckets() / 8 * 7
 }

@@ -22,7 +22,7 @@ fn put<T: Table>(table: &SharedTable<T>, keys: &[&[u8]], value: &[u8]) {
     free_garbage(table.write(&batch));
 }
 
-/// Writes while a value is being visited, which would deadlock if the visit held a lock.
+/// Checks that a large value is visited without a lock: a write during the visit would otherwise never end.
 fn write_while_it_is_read<T: Table>() {
     let table = SharedTable::new(T::default(), false);
     let long = vec![7; 20 * MIB + 3];
@@ -70,7 +70,8 @@ fn a_long_value_is_freed_without_a_lock() {
     keep_what_is_heavy::<BTree>();
 }
 
-/// Writes twelve values of up to 5 MiB in one batch, repeatedly, and reads them.
+/// Checks that a read sees only values of one batch, while twelve values of up to 5 MiB are written in one batch,
+/// repeatedly.
 fn read_what_is_written_together<T: Table>() {
     let names: Vec<[u8; 1]> = (0..12).map(|name| [name]).collect();
     let keys: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
@@ -124,7 +125,8 @@ fn table_of<T: Table>(names: &[[u8; 4]]) -> SharedTable<T> {
     table
 }
 
-/// Visits many keys, slowly until another thread has written. Returns `true` if that was before the last key.
+/// Returns `true` if another thread could write before `look`, which visits many keys slowly, has visited the last
+/// one.
 fn writes_meanwhile<T: Table>(look: impl FnOnce(&SharedTable<T>, &[&[u8]], &mut dyn FnMut())) -> bool {
     let names = names(KEYS);
     let keys: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();

@@ -48,7 +48,7 @@ struct Shared<T: Table> {
 }
 
 impl<T: Table> MemoryEngine<T> {
-    /// Opens the engine described by `info`.
+    /// Opens the engine that `info` describes, with or without an append-only file.
     pub(super) fn open(info: &'static Info, options: &OpenOptions) -> Result<Box<dyn Engine>> {
         Ok(Box::new(Self::open_as(info, &options.location)?))
     }
@@ -80,7 +80,7 @@ impl<T: Table> MemoryEngine<T> {
         self.rewriter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Cancels a running rewrite, and waits for its end.
+    /// Cancels a running rewrite of the append-only file, and waits for its end.
     fn stop_rewriter(&self) {
         let Some(log) = &self.shared.log else { return };
         log.cancel_rewrite();
@@ -114,7 +114,8 @@ impl<T: Table> Shared<T> {
         })
     }
 
-    /// Rewrites the append-only file on a separate thread, and logs an error, since no caller waits for the result.
+    /// Rewrites the append-only file and logs an error, on the thread that was started for it: no caller waits for
+    /// the result.
     fn rewrite_beside(&self, log: &Aof) {
         match self.rewrite(log) {
             Ok(()) => {}

@@ -15,20 +15,22 @@ use std::{
 /// Size in bytes from which an append-only file is replayed by several threads.
 const PARALLEL_BYTES: u64 = 64 << 20;
 
-/// Number of changes, and of bytes, from which changes are sent to a thread.
+/// Number of changes, and of bytes of keys and values, from which gathered changes are sent to the thread that
+/// applies them.
 const CHUNK: (usize, usize) = (2048, 1 << 20);
 
-/// Maximum number of tasks that wait for a thread.
+/// Maximum number of tasks that wait for one of the threads that fill a table.
 const WAITING: usize = 4;
 
-/// Approximate overhead of a record in bytes, in addition to its key and its value.
+/// Approximate overhead of an AOF record in bytes, in addition to its key and its value.
 const RECORD_OVERHEAD: usize = 32;
 
-/// Task of a thread that fills a partition.
+/// Task of a thread that fills a partition of a table.
 enum Task<P> {
-    /// Applies changes. The number is the fraction of the file that was read: more than 0, and 1 at its end.
+    /// Applies changes to the partition. The number is the fraction of the file that was read: more than 0, and 1 at
+    /// its end.
     Change(Vec<Change<P>>, f64),
-    /// Drops the sender when all earlier tasks are done.
+    /// Drops the sender when the thread has done all earlier tasks.
     Barrier(SyncSender<()>),
     Clear,
 }
@@ -117,10 +119,10 @@ fn dispatch<T: Table>(
     }
 }
 
-/// Queue of changes for one of the threads that fill a table.
+/// Queue of changes of a table's pairs, for one of the threads that fill the table.
 struct Queue<T: Table> {
     tasks: SyncSender<Task<T::Pair>>,
-    /// Changes that were not sent yet.
+    /// Changes that were not sent to the thread yet.
     changes: Vec<Change<T::Pair>>,
     /// Total size of the keys and values in `changes`, in bytes.
     bytes: usize,
@@ -139,7 +141,7 @@ impl<T: Table> Queue<T> {
         }
     }
 
-    /// Waits until the thread has done all its tasks.
+    /// Waits until the thread of this queue has done all its tasks.
     fn wait(&self) {
         let (sender, done) = mpsc::sync_channel(0);
         self.send(Task::Barrier(sender));
@@ -167,7 +169,8 @@ impl<T: Table> Queue<T> {
     }
 }
 
-/// Fills a partition of a table. Replaced and removed pairs are sent back.
+/// Fills a partition of a table with the changes in `queue`, and returns it. Replaced and removed pairs are sent
+/// back through `waste`.
 fn carry_out<T: Table>(queue: Receiver<Task<T::Pair>>, mut piece: T, waste: &Sender<Vec<T::Pair>>) -> T {
     for task in queue {
         match task {
@@ -208,7 +211,8 @@ mod tests {
         state
     }
 
-    /// Passes random writes to `sink`, in `batches` batches, with a `Clear` in each that `clears` names.
+    /// Passes `batches` batches of random writes to `sink`, with a `Clear` in each batch whose number is in
+    /// `clears`.
     fn write_random(seed: u64, batches: usize, clears: &[usize], sink: &mut dyn FnMut(&Batch<'_>)) {
         let mut rng = StdRng::seed_from_u64(seed);
         for number in 0..batches {

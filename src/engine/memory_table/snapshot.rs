@@ -21,9 +21,9 @@ use std::{
 /// Old values of keys that have changed since the snapshot, `None` for those that were absent.
 pub(super) type UndoRecords = BTreeMap<Box<[u8]>, Option<Box<[u8]>>>;
 
-/// Snapshot of a table.
+/// Snapshot of a table: the old values of keys that were changed since, and the position of its scan.
 pub(super) struct Snapshot<T: Table> {
-    /// Position of the scan of the snapshot.
+    /// Position of the scan of the snapshot: old values of keys before it are not saved.
     position: T::Position,
     kept: UndoRecords,
     /// Table that the snapshot reads, if a `Clear` has replaced it by another since the snapshot was taken.
@@ -31,7 +31,7 @@ pub(super) struct Snapshot<T: Table> {
 }
 
 impl<T: Table> Snapshot<T> {
-    /// Reads keys: see [`Table::read`].
+    /// Calls `visit` with the index and the value of each of `keys` in the snapshot: see [`Table::read`].
     pub(super) fn read(
         &self,
         table: &T,
@@ -54,13 +54,13 @@ impl<T: Table> Snapshot<T> {
         None
     }
 
-    /// Returns the value of `key` in the snapshot.
+    /// Returns the value that `key` had when the snapshot was taken, or `None` if it was absent.
     pub(super) fn get<'t>(&'t self, table: &'t T, key: &[u8]) -> Option<&'t [u8]> {
         let table = self.cleared.as_deref().unwrap_or(table);
         self.kept.get(key).map_or_else(|| table.get(key), Option::as_deref)
     }
 
-    /// Runs the next step of a scan. Returns `true` if there may be more pairs.
+    /// Runs the next step of a scan of the snapshot. Returns `true` if there may be more pairs.
     pub(super) fn walk(
         &mut self,
         table: &T,
@@ -82,7 +82,8 @@ impl<T: Table> Snapshot<T> {
         })
     }
 
-    /// Takes the saved values that were not visited: at the end, those of keys that are no longer in the table.
+    /// Takes out the saved values that the scan has not visited: at its end, those of keys that are no longer in the
+    /// table.
     pub(super) fn take_kept(&mut self) -> UndoRecords {
         mem::take(&mut self.kept)
     }
@@ -94,7 +95,7 @@ impl<T: Table> Snapshot<T> {
     }
 }
 
-/// Visits the saved keys before `key`, which the table no longer contains.
+/// Visits the saved values of keys before `key`, which the table no longer contains, and removes them from `kept`.
 fn visit_before(
     key: &[u8],
     range: KeyRange<'_>,
@@ -116,7 +117,7 @@ fn visit_before(
 
 type Shared<T> = Arc<Mutex<Snapshot<T>>>;
 
-/// Open snapshots.
+/// Open snapshots of a table, for which writers save old values.
 pub(super) struct Snapshots<T: Table> {
     all: Mutex<Vec<Shared<T>>>,
     any: AtomicBool,
@@ -128,7 +129,7 @@ impl<T: Table> Default for Snapshots<T> {
     }
 }
 
-/// Frees a table, unless it is still in use.
+/// Frees a table in memory, unless it is still in use.
 pub(super) fn release<T: Table>(table: Arc<T>) {
     if let Some(table) = Arc::into_inner(table) {
         table.free(&mut pause);
@@ -141,7 +142,7 @@ pub(super) fn pause() {
     thread::sleep(Duration::from_micros(200));
 }
 
-/// Open snapshot, closed when dropped.
+/// Open snapshot of a table; the snapshot is closed when this is dropped.
 pub(super) struct View<'s, T: Table> {
     snapshots: &'s Snapshots<T>,
     own: Shared<T>,
@@ -163,7 +164,7 @@ impl<T: Table> Snapshots<T> {
         View { snapshots: self, own }
     }
 
-    /// Saves the values of `keys` for the open snapshots. Must be called before the table changes.
+    /// Saves the present values of `keys` for the open snapshots. Must be called before a write changes the table.
     #[inline]
     pub(super) fn keep<'k>(&self, table: &T, keys: impl Iterator<Item = &'k [u8]> + Clone) {
         if self.any.load(Ordering::Relaxed) {
@@ -179,7 +180,7 @@ impl<T: Table> Snapshots<T> {
         }
     }
 
-    /// Passes `table` to all open snapshots after a `Clear`; the table does not change any more.
+    /// Gives `table`, which a `Clear` has replaced and which does not change any more, to all open snapshots.
     pub(super) fn keep_all(&self, table: &Arc<T>) {
         for snapshot in lock(&self.all).drain(..) {
             lock(&snapshot).cleared = Some(table.clone());

@@ -15,20 +15,20 @@ pub(super) struct State<T: Table> {
 /// Large batch outside the table. It is gathered in steps while it is invisible, then becomes visible at once, and
 /// is moved into the table in steps, which readers do not notice.
 struct Pending<T: Table> {
-    /// Pairs by the last write of each key.
+    /// Pairs that the batch puts: the last write of each key counts.
     puts: T,
-    /// Keys whose last write removes them.
+    /// Keys that the batch deletes: their last write is a delete.
     deletes: HashSet<Box<[u8]>>,
     /// `true` if the batch is visible to readers.
     shows: bool,
-    /// Difference that the batch makes to the number of keys.
+    /// Number of keys with the batch, minus that without it.
     extra: i64,
 }
 
 /// Data that a batch has removed, to be freed when no lock is held.
 pub(in super::super) struct Garbage<T: Table> {
     pub(super) cleared: Option<Cleared<T>>,
-    /// Pairs that take long to be freed.
+    /// Pairs that take long to be freed, because they are large.
     pub(super) heavy: Vec<T::Pair>,
 }
 
@@ -41,7 +41,7 @@ impl<T: Table> Default for Garbage<T> {
 /// Data that [`State::clear`] removed: freeing millions of entries takes seconds, for which no client should wait.
 pub(super) struct Cleared<T: Table> {
     pub(super) table: Arc<T>,
-    /// Puts of a pending batch.
+    /// Puts of a pending batch that was removed, too.
     pub(super) puts: Option<T>,
 }
 
@@ -65,7 +65,8 @@ impl<T: Table> State<T> {
         Self { table, pending: None }
     }
 
-    /// Reads keys: see [`Table::read`].
+    /// Calls `visit` with the index and the value of each of `keys`, with the pending batch if that is visible: see
+    /// [`Table::read`].
     #[inline(always)]
     pub(super) fn read(
         &self,
@@ -106,13 +107,13 @@ impl<T: Table> State<T> {
         None
     }
 
-    /// Returns the number of visible keys.
+    /// Returns the number of keys that readers see.
     pub(super) fn len(&self) -> u64 {
         let extra = self.pending.as_ref().filter(|pending| pending.shows).map_or(0, |pending| pending.extra);
         (self.table.len() as u64).saturating_add_signed(extra)
     }
 
-    /// Applies writes: see [`Table::write`].
+    /// Applies writes to the table, and to the pending batch if that must be under them: see [`Table::write`].
     #[inline]
     pub(super) fn write(&mut self, ops: &[WriteOp<'_>], heavy: &mut Vec<T::Pair>) {
         match &mut self.pending {
@@ -139,7 +140,8 @@ impl<T: Table> State<T> {
         self.table.write(&[*op], heavy);
     }
 
-    /// Removes all data from the table, and the pending batch if that is visible.
+    /// Removes all data from the table, and the pending batch if that is visible. Returns them, to be freed without
+    /// a lock.
     pub(super) fn clear(&mut self) -> Cleared<T> {
         let table = mem::take(&mut self.table);
         let pending = match &mut self.pending {
@@ -152,7 +154,7 @@ impl<T: Table> State<T> {
         Cleared { table: Arc::new(table), puts: pending.map(|pending| pending.puts) }
     }
 
-    /// Begins a large batch.
+    /// Begins a large batch outside the table, which is pending and not visible yet.
     pub(super) fn begin(&mut self) {
         let (puts, deletes) = (T::default(), HashSet::new());
         self.pending = Some(Box::new(Pending { puts, deletes, shows: false, extra: 0 }));
@@ -171,7 +173,7 @@ impl<T: Table> State<T> {
         drop(pending.puts.put(pair));
     }
 
-    /// Adds a delete to the batch.
+    /// Adds a delete to the pending batch.
     pub(super) fn gather_delete(&mut self, key: Box<[u8]>) {
         let Some(pending) = &mut self.pending else { return };
         let exists = self.table.get(&key).is_some();
@@ -201,7 +203,7 @@ impl<T: Table> State<T> {
         self.pending.as_ref().map_or(0, |pending| pending.puts.len())
     }
 
-    /// Moves the effect of the batch on `key` into the table. Returns the pair that it replaces.
+    /// Moves what the pending batch does to `key` into the table. Returns the pair that it replaces or deletes.
     pub(super) fn settle(&mut self, key: &[u8]) -> Option<T::Pair> {
         let pending = self.pending.as_mut()?;
         if let Some(pair) = pending.puts.take(key) {
@@ -217,7 +219,7 @@ impl<T: Table> State<T> {
         old
     }
 
-    /// Ends the batch, which is completely in the table. Returns the memory that it used.
+    /// Ends the batch, which is completely in the table. Returns what is left of it, to be freed without the lock.
     pub(super) fn end(&mut self) -> impl Sized + use<T> {
         self.pending.take()
     }

@@ -13,15 +13,16 @@ pub(in super::super) enum WalkControl {
     Stop,
 }
 
-/// Number of bytes of values that may still be visited under one lock.
+/// Number of bytes of values that may still be visited under the present lock of a table.
 #[derive(Clone, Copy)]
 pub(in super::super) struct ByteBudget(pub(in super::super) usize);
 
 impl ByteBudget {
-    /// No limit.
+    /// Budget without a limit.
     pub(in super::super) const NONE: Self = Self(usize::MAX);
 
-    /// Subtracts the length of a value. Returns `true` if it exceeds the budget.
+    /// Subtracts the length of a value from the budget. Returns `true`, and subtracts nothing, if it exceeds the
+    /// budget.
     #[inline]
     pub(in super::super) fn is_over(&mut self, value: Option<&[u8]>) -> bool {
         match self.0.checked_sub(value.map_or(0, <[u8]>::len)) {
@@ -46,7 +47,7 @@ pub(in super::super) fn free_in_order<P>(
     free_each(pieces, pause);
 }
 
-/// Frees values one after the other, with a pause after every 4,096.
+/// Frees values one after the other, and calls `pause` after every 4,096.
 pub(in super::super) fn free_each<P>(pieces: impl IntoIterator<Item = P>, pause: &mut dyn FnMut()) {
     for (number, piece) in (1_u64..).zip(pieces) {
         drop(piece);
@@ -62,14 +63,14 @@ pub(in super::super) const SLOW_TO_FREE: usize = 4 << 20;
 /// Callback that receives a key and its value, both borrowed for the call.
 pub(in super::super) type VisitNext<'v> = dyn FnMut(&[u8], &[u8]) -> WalkControl + 'v;
 
-/// Put or removal of a pair.
+/// Put or removal of a pair of a table.
 pub(in super::super) struct Change<P> {
-    /// Pair to put; for a removal only the key is used.
+    /// Pair to put; for a removal only its key is used.
     pub(in super::super) pair: P,
     pub(in super::super) is_put: bool,
 }
 
-/// Data structure that holds pairs. `T::default()` is the empty one.
+/// Data structure in memory that holds pairs. `T::default()` is the empty one.
 pub(in super::super) trait Table: Default + Send + Sync + 'static {
     /// Position of a scan of all pairs; the default is before all pairs.
     type Position: Default + Send + Sync;
@@ -77,7 +78,7 @@ pub(in super::super) trait Table: Default + Send + Sync + 'static {
     /// Pair in the form in which the table stores it.
     type Pair: Send + 'static;
 
-    /// Returns the value of `key`.
+    /// Returns the value of `key`, or `None` if the table does not have it.
     fn get(&self, key: &[u8]) -> Option<&[u8]>;
 
     /// Calls `visit` for each of `keys`, in order, until `visit` stops, or until the values would exceed `budget`.
@@ -88,13 +89,13 @@ pub(in super::super) trait Table: Default + Send + Sync + 'static {
     /// replaced or removed are added to `heavy`.
     fn write(&mut self, ops: &[WriteOp<'_>], heavy: &mut Vec<Self::Pair>);
 
-    /// Creates a pair, so that no lock is held while its bytes are copied.
+    /// Creates a pair in the table's form, outside the table, so that no lock is held while its bytes are copied.
     fn pair(key: &[u8], value: &[u8]) -> Self::Pair;
 
     /// Returns the key of a pair.
     fn key(pair: &Self::Pair) -> &[u8];
 
-    /// Inserts a pair. Returns the one that it replaces.
+    /// Inserts a pair. Returns the pair with the same key that it replaces.
     fn put(&mut self, pair: Self::Pair) -> Option<Self::Pair>;
 
     /// Removes the pair of `key` and returns it.
@@ -122,12 +123,12 @@ pub(in super::super) trait Table: Default + Send + Sync + 'static {
         }
     }
 
-    /// Removes all pairs of a partition.
+    /// Removes all pairs of a partition that a thread fills.
     fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Joins all partitions, in their order, into one table.
+    /// Joins all partitions of a table, in their order, into one table.
     fn join(mut pieces: Vec<Self>) -> Self {
         pieces.pop().unwrap_or_default()
     }

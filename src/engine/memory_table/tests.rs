@@ -36,7 +36,7 @@ fn all(engine: &dyn Engine) -> State {
     state(engine, KeyRange::ALL)
 }
 
-/// Returns random writes to few keys.
+/// Returns up to 79 random writes to one of 500 keys each; `None` is a delete.
 fn random_ops(rng: &mut StdRng) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
     (0..rng.random_range(1..80))
         .map(|_| {
@@ -170,7 +170,8 @@ fn either_engine_opens_the_log_of_the_other() {
     }
 }
 
-/// Tests an append-only file that several threads replay, whose last group is complete or cut off.
+/// Checks that three threads fill a table from an append-only file as it was written; if `is_cut`, the end of the
+/// last group is missing, and none of its writes must be applied.
 fn long_log<T: Table>(info: &'static Info, is_cut: bool) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("log.aof");
@@ -221,7 +222,8 @@ fn several_threads_replay_a_log_and_drop_a_group_that_is_cut_off() {
     }
 }
 
-/// Writes randomly, in part at the position of the rewrite, during at least `rewrites` rewrites.
+/// Writes randomly, in part ahead of and behind the position of the rewrite, during at least `rewrites` rewrites; a
+/// reopen must find all writes. `clears` is the percentage of batches with a `Clear`.
 fn rewrite_beside_writes(kind: &Kind, rewrites: usize, clears: u32) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("log.aof");

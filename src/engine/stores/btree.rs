@@ -14,7 +14,7 @@ use std::{
     ops::Bound,
 };
 
-/// Entry of this engine in the list of engines.
+/// Entry of the engine `btree` in the list of engines.
 pub const KIND: Kind = Kind::new(
     &INFO,
     |options| MemoryEngine::<BTree>::open(&INFO, options),
@@ -58,7 +58,7 @@ static INFO: Info = Info {
 /// for memory: a lookup among a million keys took half as long again.
 type Key = SmallVec<[u8; 24]>;
 
-/// A B-tree of pairs.
+/// B-tree of the pairs in memory, the table of the engine `btree`.
 #[derive(Default)]
 pub(in crate::engine) struct BTree(BTreeMap<Key, Box<[u8]>>);
 
@@ -72,7 +72,7 @@ impl BTree {
     }
 }
 
-/// Frees a value, or adds it to `heavy` if freeing it would take long.
+/// Frees a value or, if that would take long, adds it to `heavy` for the caller to free.
 fn free(value: Box<[u8]>, heavy: &mut Vec<(Key, Box<[u8]>)>) {
     if value.len() > SLOW_TO_FREE {
         heavy.push((Key::new(), value));
@@ -80,7 +80,7 @@ fn free(value: Box<[u8]>, heavy: &mut Vec<(Key, Box<[u8]>)>) {
 }
 
 impl Table for BTree {
-    /// Last key that was visited.
+    /// Last key that a scan has visited, behind which it continues; `None` at its start.
     type Position = Option<Key>;
     type Pair = (Key, Box<[u8]>);
 

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-/// Entry of this engine in the list of engines.
+/// Entry of the engine `canopydb` in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Canopy::open, recognise, Check::OnCopy(check_copy));
 
 const NAME: &str = "canopydb";
@@ -89,7 +89,7 @@ static INFO: Info = Info {
     log_targets: &["canopydb"],
 };
 
-/// Loss bound of a kill: a write that runs out of space corrupts canopydb's WAL, which is read up to the
+/// Loss bound of a kill of `canopydb`: a write that runs out of space corrupts canopydb's WAL, which is read up to the
 /// corruption.
 const FULL_DISK: LossBound = LossBound::new(
     LossClass::Everything,
@@ -105,7 +105,7 @@ const ENVIRONMENT: &str = "canopydb";
 /// Name of the file that canopydb locks, which exists from the first start on.
 const LOCK: &str = "LOCK";
 
-/// Name of the only tree.
+/// Name of the only tree of the canopydb database, which holds all keys.
 const TREE: &[u8] = b"kv";
 
 fn recognise(path: &Path) -> bool {
@@ -115,8 +115,8 @@ fn recognise(path: &Path) -> bool {
 struct Canopy {
     db: Database,
     path: PathBuf,
-    /// Reason why writes are refused, if they are. After a failed write, half of a commit may be in the WAL;
-    /// canopydb would continue behind it, and the next start would take it for the end of the WAL.
+    /// Reason why writes are refused; empty until one has failed. After a failed write, half of a commit may be in the
+    /// WAL; canopydb would continue behind it, and the next start would take it for the end of the WAL.
     refusal: OnceLock<String>,
 }
 
@@ -136,7 +136,7 @@ impl Canopy {
         fail(error, &self.path)
     }
 
-    /// Calls `f` with the tree as of the last commit.
+    /// Calls `f` with the tree of all pairs as of the last commit, and returns the result.
     fn with_latest<R>(&self, f: impl FnOnce(&Tree<'_>) -> Result<R, canopydb::Error>) -> Result<R> {
         let read = || {
             let latest: ReadTransaction = self.db.begin_read()?;
@@ -146,7 +146,7 @@ impl Canopy {
         read().map_err(|error| self.fail(error))
     }
 
-    /// Runs `change`, which writes to the WAL, unless an earlier change failed.
+    /// Runs `change`, which writes to the WAL. Fails without running it if an earlier change failed.
     fn change(&self, change: impl FnOnce() -> Result<(), canopydb::Error>) -> Result<()> {
         if let Some(why) = self.refusal.get() {
             return Err(Error::io("write", &self.path)(io::Error::other(why.as_str())));
@@ -200,7 +200,8 @@ fn open_at(path: &Path, options: &OpenOptions) -> Result<Database, canopydb::Err
     Ok(db)
 }
 
-/// Checks a copy by a scan: pages have no checksums, so only the data itself can show corruption.
+/// Checks the copy of a store's files at `path` by a scan: pages have no checksums, so only the data itself can show
+/// corruption.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark =
         "canopydb's pages have no checksums here, and damage in its log is taken for the end of the log";

@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-/// Entry of this engine in the list of engines.
+/// Entry of the engine `fjall` in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Fjall::open, recognise, Check::OnCopy(check_copy));
 
 const NAME: &str = "fjall";
@@ -92,13 +92,15 @@ static INFO: Info = Info {
 /// bits.
 const KEY_LIMITS: (usize, usize) = (1, u16::MAX as usize);
 
-/// Number of open files other than SST files, plus SST files that are being written.
+/// Number of files that fjall may have open besides SST files that are read: journals, directories, SST files that are
+/// being written.
 const OWN_FILES: u64 = 24;
 
 /// Maximum size of a memtable, in bytes: fjall's default.
 const MEMTABLE: u64 = 64 << 20;
 
-/// Number of background threads: as many as RocksDB has here, and fjall's default on two cores.
+/// Number of fjall's threads for flushes and compactions: as many as RocksDB has here, and fjall's default on two
+/// cores.
 const THREADS: usize = 2;
 
 /// Name of fjall's directory inside the store's directory.
@@ -137,12 +139,12 @@ impl Fjall {
         fail(error, &self.path)
     }
 
-    /// Returns the state as of the last commit.
+    /// Returns the snapshot of the last commit, which all reads share.
     fn latest(&self) -> Arc<Snapshot> {
         Arc::clone(&self.latest.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Makes the new state visible to readers.
+    /// Replaces the snapshot that all reads share by one of the current state, so that they see the last commit.
     fn show(&self) {
         // Taken under the lock: of two writers, the older state must not replace the newer one.
         let mut latest = self.latest.write().unwrap_or_else(PoisonError::into_inner);
@@ -170,8 +172,8 @@ impl Fjall {
         converted.commit()
     }
 
-    /// Waits for flushes and compactions before a commit would, because a commit would keep waiting even after
-    /// background work has failed.
+    /// Waits until few enough memtables and SST files wait for flushes and compactions that the next commit does not
+    /// wait: a commit would keep waiting even after that background work has failed. Fails if it has failed.
     fn wait_for_room(&self) -> Result<(), fjall::Error> {
         // A commit waits at 4 memtables, and may fill two more; and at 30 SST files in the first level.
         const MEMTABLES: usize = 1;
@@ -181,7 +183,7 @@ impl Fjall {
         })
     }
 
-    /// Waits while `busy`; returns an error if background work has failed.
+    /// Waits while `busy` returns `true`, checked every millisecond; returns an error if background work has failed.
     fn wait_while(&self, busy: impl Fn() -> bool) -> Result<(), fjall::Error> {
         while busy() {
             // Reports failures of background work.
@@ -231,7 +233,8 @@ fn open_at(path: &Path, options: &OpenOptions) -> Result<(Database, Keyspace), f
     Ok((db, keyspace))
 }
 
-/// Checks a copy by a scan: fjall compares each block with its checksum when it reads the block.
+/// Checks the copy of a store's files at `path` by a scan: fjall compares each block with its checksum when it reads
+/// the block.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "some damage in its journal is not found: fjall takes it for the end of the journal, as after a crash";
     let sound = CheckReport::by_scan(Fjall::open(&OpenOptions::for_check(path))?)?;

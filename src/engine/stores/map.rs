@@ -5,7 +5,7 @@ use crate::engine::{
     memory_table::{MemoryEngine, hash_table::HashTable},
 };
 
-/// Entry of this engine in the list of engines.
+/// Entry of the engine `map` in the list of engines.
 pub const KIND: Kind = Kind::new(
     &INFO,
     |options| MemoryEngine::<HashTable>::open(&INFO, options),

@@ -19,7 +19,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Entry of this engine in the list of engines.
+/// Entry of the engine `mdbx` in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Mdbx::open, recognise, Check::OnCopy(check_copy))
     .with_before_threads(disable_stderr_log);
 
@@ -103,19 +103,20 @@ static INFO: Info = Info {
     log_targets: &["libmdbx"],
 };
 
-/// Maximum length of a key with pages of 4 KiB, in bytes.
+/// Maximum length of a key in MDBX with pages of 4 KiB, in bytes.
 const MAX_KEY: usize = 2022;
 const PAGE: usize = 4096;
 
-/// Number of reader slots: each read uses one while it runs.
+/// Number of slots in MDBX's table of readers: each read uses one while it runs.
 const MAX_READERS: u32 = 4096;
 
 const DATA: &str = "mdbx.dat";
-/// MDBX's table of readers.
+/// Name of the file with MDBX's table of readers.
 const READERS: &str = "mdbx.lck";
-/// Lock file that excludes other processes; MDBX itself would admit them.
+/// Name of the lock file that excludes other processes; MDBX itself would admit them.
 const LOCK: &str = "lock";
-/// A compacted copy and its table of readers, until the copy replaces the data file.
+/// Name of the compacted copy of the data file, until it replaces that; [`COPY_READERS`] is the copy's table of
+/// readers.
 const COPY: &str = "mdbx.dat.compact";
 const COPY_READERS: &str = "mdbx.dat.compact-lck";
 
@@ -144,7 +145,7 @@ fn is_first(name: &str, metadata: &Metadata) -> bool {
 }
 
 struct Mdbx {
-    /// Declared before `_lock`, so that the database is closed before the lock is released.
+    /// Open MDBX database. Declared before `_lock`, so that the database is closed before the lock is released.
     db: Database<NoWriteMap>,
     advice: Advice,
     path: PathBuf,
@@ -209,15 +210,15 @@ impl Mdbx {
         txn.commit().map(drop)
     }
 
-    /// Repeats the read-ahead advice if the file has grown: MDBX maps the whole file, and advises the kernel at
-    /// each growth.
+    /// Advises the kernel again about read-ahead if the data file has grown: MDBX maps the whole file, and gives advice
+    /// of its own at each growth.
     fn look_at_length(&self) {
         if let Ok(length) = files::length(&self.path.join(DATA)) {
             self.advice.grown_to(length, length);
         }
     }
 
-    /// Writes all pairs, in order, to a new file at `path`.
+    /// Writes all pairs, in order, to a new data file at `path`.
     fn copy_to(&self, path: &Path) -> libmdbx::Result<()> {
         let settings = DatabaseOptions { no_sub_dir: true, ..options_of(SyncMode::Durable, self.map_size) };
         let copy = Database::<NoWriteMap>::open_with_options(path, settings)?;
@@ -231,14 +232,14 @@ impl Mdbx {
     }
 }
 
-/// Syncs the first pages of a new file: MDBX writes them without a sync, and its own sync does nothing before
-/// the first commit.
+/// Syncs the first pages of a new data file: MDBX writes them without a sync, and its own sync does nothing before the
+/// first commit.
 fn sync_first_pages(path: &Path) -> Result<()> {
     let data = path.join(DATA);
     File::open(&data).and_then(|file| file.sync_all()).map_err(Error::io("sync", data))
 }
 
-/// Returns the options for a data file of `length` bytes.
+/// Returns MDBX's options for a data file of `length` bytes.
 fn settings(options: &OpenOptions, length: u64, no_rdahead: bool) -> DatabaseOptions {
     // A mode that keeps the last synced commit cannot be compared with LMDB's, which does not. Under `everysec`
     // keeping it costs little: it is replaced every second.
@@ -269,7 +270,7 @@ fn options_of(sync_mode: SyncMode, map_size: u64) -> DatabaseOptions {
     }
 }
 
-/// Returns `true` if `key` is behind the end of the scanned range.
+/// Returns `true` if `key` is behind `end`, the end of the scanned range.
 fn is_past(end: Bound<&[u8]>, key: &[u8]) -> bool {
     match end {
         Bound::Included(end) => key > end,
@@ -278,7 +279,8 @@ fn is_past(end: Bound<&[u8]>, key: &[u8]) -> bool {
     }
 }
 
-/// Checks a copy by visiting every used page. MDBX has no page checksums, so changed values are not detected.
+/// Checks the copy of a store's files at `path` by visiting every used page. MDBX has no page checksums, so changed
+/// values are not detected.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "damaged keys and values are not found: MDBX has no checksums";
     let sound = CheckReport::by_scan(Mdbx::open(&OpenOptions::for_check(path))?)?;
@@ -345,9 +347,9 @@ impl Engine for Mdbx {
         self.db.sync(true).map(drop).map_err(|error| self.fail(error))
     }
 
-    /// Changes the policy between `everysec` and `no`. MDBX cannot change its mode while the file is open, so the mode
-    /// of the start stays. A power cut then costs no more than the loss bounds of both policies, which include the
-    /// whole database, but what is left of it depends on the mode.
+    /// Changes the fsync policy between `everysec` and `no`; any other change fails. MDBX cannot change its mode while
+    /// the file is open, so the mode of the start stays. A power cut then costs no more than the loss bounds of both
+    /// policies, which include the whole database, but what is left of it depends on the mode.
     fn set_fsync(&self, fsync: Fsync) -> Result<()> {
         match (self.fsync, fsync) {
             (Fsync::EverySec | Fsync::No, Fsync::EverySec | Fsync::No) => Ok(()),
@@ -457,8 +459,9 @@ mod tests {
         id
     }
 
-    /// A copy of the files of a running process is what a kill leaves. A restart of the machine changes the
-    /// identification of the boot.
+    /// A kill alone loses nothing. If the machine restarts before the next start, unsynced commits are lost
+    /// (`everysec`) or the file is corrupt (`no`). The test copies the file of an open store, and changes the id of the
+    /// boot in the copy.
     #[test]
     fn restart_of_the_machine_after_a_kill_costs_what_was_not_synced() {
         for (fsync, kept) in [(Fsync::Always, Some(21)), (Fsync::EverySec, Some(1)), (Fsync::No, None)] {

@@ -5,7 +5,7 @@
 
 use super::Kind;
 
-/// Engine of a list: its module, and its Cargo feature if a build may lack it.
+/// Row of a list of engines: the name of the engine's module, and its Cargo feature if a build may lack it.
 pub(super) type Row = (&'static str, Option<&'static str>);
 
 macro_rules! feature {

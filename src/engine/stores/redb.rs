@@ -23,12 +23,12 @@ use std::{
     },
 };
 
-/// Entry of this engine in the list of engines.
+/// Entry of the engine `redb` in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Redb::open, recognise, Check::OnCopy(check_copy));
 
 const NAME: &str = "redb";
 
-/// Loss bound of a kill or power cut under `no`, see [`PENDING`].
+/// Loss bound of a kill or power cut under the fsync policy `no`, see [`PENDING`].
 const SINCE_SYNC: LossBound =
     LossBound::new(LossClass::Buffer, "what redb's buffer of at most 100,000 commits holds");
 
@@ -93,8 +93,8 @@ static INFO: Info = Info {
 /// Maximum length of a key, in bytes: Redis' limit. redb's own limit is 3 GiB.
 const MAX_KEY: usize = 512 << 20;
 
-/// Maximum number of consecutive commits without a sync: redb keeps some bytes for each, so one more is synced.
-/// [`INFO`] documents the number.
+/// Maximum number of consecutive commits without a sync: redb keeps some bytes in memory for each, so the commit after
+/// them is synced. [`INFO`] documents the number.
 const PENDING: u32 = if cfg!(test) { 100 } else { 100_000 };
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("kvbench");
@@ -110,18 +110,18 @@ fn recognise(path: &Path) -> bool {
 }
 
 struct Redb {
-    /// The table as of the last commit, shared by all readers: starting a transaction and opening the table
-    /// costs several times a lookup. It pins the pages of that commit, until the next one. Declared before
-    /// `db`, so that it is dropped before the database closes.
+    /// The table of all pairs as of the last commit, shared by all readers: starting a transaction and opening the
+    /// table costs several times a lookup. It pins the pages of that commit, until the next one. Declared before `db`,
+    /// so that it is dropped before the database closes.
     latest: ShardedLock<Arc<Table>>,
     db: Database,
-    /// `None` in memory.
+    /// Path of the data file; `None` for data in memory.
     path: Option<PathBuf>,
-    /// `true` if there are commits that were not synced.
+    /// `true` if there may be commits that were not synced.
     unsynced: AtomicBool,
     /// Number of commits since the last synced one.
     pending: AtomicU32,
-    /// Held during a sync: a caller that finds nothing unsynced must still wait for a running sync.
+    /// Held by a thread during its sync: a thread that finds nothing unsynced must still wait for a running sync.
     syncing: Mutex<()>,
 }
 
@@ -150,12 +150,12 @@ impl Redb {
         fail(error, self.path.as_deref())
     }
 
-    /// Returns the state as of the last commit.
+    /// Returns the table of all pairs as of the last commit, which all reads share.
     fn latest(&self) -> Arc<Table> {
         Arc::clone(&self.latest.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Commits, then makes the new state visible to readers.
+    /// Commits `txn`, then makes its changes visible to reads.
     fn commit(&self, txn: WriteTransaction) -> Result<(), redb::Error> {
         txn.commit()?;
         // Opened under the lock: `write` and `sync` may both be here, and the older state must not replace the
@@ -197,7 +197,8 @@ fn create_table(db: &Database) -> Result<Table, redb::Error> {
     Ok(db.begin_read()?.open_table(TABLE)?)
 }
 
-/// Checks a copy with redb's own check: every page against its checksum, and the list of free pages.
+/// Checks the copy of a store's file at `path` with redb's own check: every page against its checksum, and the list of
+/// free pages.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let fail = |error: redb::DatabaseError| fail(error, Some(path));
     let mut db = Database::builder().open(path).map_err(fail)?;
@@ -308,7 +309,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// Returns the number of keys that the next start would find if the process were killed now.
+    /// Returns the number of keys that the next start would find if the process were killed now: opens a copy of the
+    /// file.
     fn left_by_a_kill(path: &Path) -> u64 {
         let copy = path.with_extension("copy");
         fs::copy(path, &copy).unwrap();

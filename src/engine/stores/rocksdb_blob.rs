@@ -3,7 +3,7 @@
 use super::rocksdb::{CAVEATS, RocksDb, check_copy, compression_type, db_options, info, recognise};
 use crate::engine::{Caveat, Check, Engine, Info, Kind, OpenOptions, Result};
 
-/// Entry of this engine in the list of engines.
+/// Entry of the engine `rocksdb-blob` in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, open, recognise, Check::OnCopy(check_copy));
 
 static INFO: Info = info("rocksdb-blob", &BLOB_CAVEATS, &["badger", "badgerdb"]);
@@ -28,8 +28,8 @@ static BLOB_CAVEATS: [Caveat; 8] = [
     CAVEATS[5],
 ];
 
-/// Opens a store that stores large values in blob files when a memtable is flushed; SST files then hold their
-/// positions. Compactions collect blob files with many dead values.
+/// Opens a `rocksdb-blob` store: it writes large values to blob files when a memtable is flushed; SST files then hold
+/// their positions. Compactions collect blob files with many dead values.
 fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
     let mut db_options = db_options(options);
     db_options.set_enable_blob_files(true);

@@ -24,41 +24,42 @@ use std::{
     time::Duration,
 };
 
-/// Number of calls of one kind per fault.
+/// Interval of the faults: one of this number of calls of a kind (reads and scans, or writes) has a fault.
 const EVERY: u64 = 97;
 /// Minimum number of writes of a batch that always succeeds, so that the load before a measurement does.
 const LOAD_BATCH: usize = 100;
 
-/// Engine that fails reads, scans and small writes.
+/// Engine that returns an error from one in 97 reads and scans, and from one in 97 small writes.
 pub const FAILING: Kind =
     Kind { info: &FAILING_INFO, open: |options| open(&FAILING_INFO, Fault::Errors, options), ..btree::KIND };
 
-/// Engine that returns wrong values.
+/// Engine that changes one in 97 values that it returns.
 pub const WRONG_VALUE: Kind =
     Kind { info: &WRONG_INFO, open: |options| open(&WRONG_INFO, Fault::Lies, options), ..btree::KIND };
 
-/// Engine that has an old value when it is opened again, with an unchanged number of keys.
+/// Engine that undoes its last update when it is closed: opened again, it has an old value, with an unchanged number
+/// of keys.
 pub const FORGETFUL: Kind = Kind {
     info: &FORGETFUL_INFO,
     open: |options| open(&FORGETFUL_INFO, Fault::Forgets(Mutex::default()), options),
     ..btree::KIND
 };
 
-/// Engine whose syncs take as long as the test wants.
+/// Engine whose syncs do not end while a file exists that the test creates.
 pub const SLOW_SYNC: Kind = Kind {
     info: &SLOW_SYNC_INFO,
     open: |options| open(&SLOW_SYNC_INFO, Fault::SlowSyncs(PauseFile::of(&SLOW_SYNC_INFO, options)), options),
     ..btree::KIND
 };
 
-/// Engine whose scans, counts and large reads take as long as the test wants.
+/// Engine whose scans, counts, size queries and large reads do not end while a file exists that the test creates.
 pub const SLOW_SCAN: Kind = Kind {
     info: &SLOW_SCAN_INFO,
     open: |options| open(&SLOW_SCAN_INFO, Fault::SlowScans(PauseFile::of(&SLOW_SCAN_INFO, options)), options),
     ..btree::KIND
 };
 
-/// Engine that panics at one call.
+/// Engine that panics at one call, which the environment variable `KVBENCH_PANIC` names.
 pub const PANICKING: Kind = Kind {
     info: &PANICKING_INFO,
     open: |options| {
@@ -88,19 +89,19 @@ static SLOW_SCAN_INFO: Info = Info { name: "slow-scan", ..FAILING_INFO };
 static PANICKING_INFO: Info = Info { name: "panicking", ..FAILING_INFO };
 
 enum Fault {
-    /// Calls fail.
+    /// One in [`EVERY`] reads and scans, and one in [`EVERY`] small writes, fails.
     Errors,
-    /// Values are wrong.
+    /// One in [`EVERY`] values is returned with another last byte.
     Lies,
     /// A close undoes the last update. Holds the last updated key with its previous value.
     Forgets(Mutex<Option<(Vec<u8>, Vec<u8>)>>),
-    /// Syncs wait.
+    /// Syncs wait while the file exists.
     SlowSyncs(PauseFile),
-    /// Scans, counts and large reads wait.
+    /// Scans, counts, size queries and large reads wait while the file exists.
     SlowScans(PauseFile),
-    /// One call panics.
+    /// One call of the engine panics.
     Panics {
-        /// Name of the call; empty for none.
+        /// Name of the call that panics, such as `read`; empty for none.
         call: String,
         /// Number of calls of this name up to the one that panics.
         left: AtomicU64,
@@ -108,7 +109,7 @@ enum Fault {
 }
 
 impl Fault {
-    /// Returns the panic that the environment variable asks for.
+    /// Returns the fault that the environment variable `KVBENCH_PANIC` asks for; counts this opening of the path.
     fn panics(options: &OpenOptions) -> Self {
         let opening = options.location.path().map_or(0, count_opening);
         let asked = env::var("KVBENCH_PANIC").unwrap_or_default();
@@ -130,7 +131,7 @@ fn count_opening(path: &Path) -> u64 {
     path.metadata().map_or(0, |metadata| metadata.len())
 }
 
-/// File whose existence delays the operations of an engine.
+/// File that delays the operations of an engine as long as it exists.
 struct PauseFile(PathBuf);
 
 impl PauseFile {
@@ -139,7 +140,7 @@ impl PauseFile {
         Self(beside.with_added_extension("hold"))
     }
 
-    /// Waits while the file exists, and creates a `.held` file to report that.
+    /// Waits while the file exists, after creating a file `.held` by which the test notices it.
     fn wait(&self) {
         if self.0.exists() {
             // A test that expects the file fails without it.
@@ -197,7 +198,7 @@ impl FaultyEngine {
         }
     }
 
-    /// Records the value that a write is about to replace.
+    /// Keeps the value that a write is about to replace, if the engine is to undo its last update.
     fn remember(&self, batch: &Batch<'_>) -> Result<()> {
         let Fault::Forgets(last) = &self.fault else { return Ok(()) };
         for op in batch.ops() {
@@ -213,7 +214,7 @@ impl FaultyEngine {
         Ok(())
     }
 
-    /// Undoes the last update.
+    /// Undoes the last update, if the engine is `forgetful`.
     fn forget(&self) -> Result<()> {
         let Fault::Forgets(last) = &self.fault else { return Ok(()) };
         let last = last.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -223,7 +224,7 @@ impl FaultyEngine {
         self.engine.write(&batch, false)
     }
 
-    /// Calls `visit` with the value, whose last byte is changed in every [`EVERY`]-th call of `wrong-value`.
+    /// Calls `visit` with the value; the engine `wrong-value` changes the last byte of one in [`EVERY`] values.
     fn distort<R>(&self, value: &[u8], visit: impl FnOnce(&[u8]) -> R) -> R {
         if !matches!(self.fault, Fault::Lies) || !Self::is_due(&self.reads) {
             return visit(value);

@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// Name of the no-op engine.
+/// Name of the no-op engine, which measures the harness overhead.
 pub const NOTHING: &str = "nothing";
 
 pub(super) static INFO: Info = Info {
@@ -45,19 +45,19 @@ pub(super) static INFO: Info = Info {
     log_targets: &[],
 };
 
-/// Opens the no-op engine.
+/// Opens the no-op engine, which answers reads with the data in `expected`.
 pub(super) fn open(expected: Arc<dyn Expected>) -> Box<dyn Engine> {
     Box::new(Nothing { expected, keys: OnceLock::new() })
 }
 
 struct Nothing {
     expected: Arc<dyn Expected>,
-    /// Keys that scans visit, set by the first scan.
+    /// Keys that scans visit; the first scan takes them from the expected data.
     keys: OnceLock<Vec<Vec<u8>>>,
 }
 
 thread_local! {
-    /// Buffer of the value that is being generated.
+    /// Buffer of the calling thread for the value that is being generated.
     static VALUE: RefCell<Vec<u8>> = RefCell::default();
 }
 

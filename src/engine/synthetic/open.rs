@@ -9,7 +9,7 @@ pub fn is_reference(store: &str) -> bool {
     store == NOTHING
 }
 
-/// Returns the description of a store of this build or of the no-op engine.
+/// Returns the description of a store of this build or of the no-op engine, or `None` if there is no such store.
 pub fn info(store: &str) -> Option<&'static Info> {
     match is_reference(store) {
         true => Some(&noop::INFO),
@@ -17,7 +17,7 @@ pub fn info(store: &str) -> Option<&'static Info> {
     }
 }
 
-/// Returns a synthetic engine that can be served, though it is in no list.
+/// Returns a synthetic engine that can be served, though it is in no list; `None` for other names.
 pub fn kind(store: &str) -> Option<&'static Kind> {
     #[cfg(target_os = "linux")]
     if store == super::calibration::CALIBRATION {

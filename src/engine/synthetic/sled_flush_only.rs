@@ -7,7 +7,7 @@ use crate::engine::{
 };
 use std::ops::ControlFlow;
 
-/// Registration of the engine.
+/// Registration of the engine `sled-flush-only`.
 pub const KIND: Kind = Kind { info: &INFO, open, ..crate::engine::stores::sled::KIND };
 
 static INFO: Info = Info {

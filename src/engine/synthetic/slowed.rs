@@ -10,7 +10,7 @@ use std::{
 /// Environment variable with a store and the fraction of its speed that it loses: `btree=0.15`.
 const VARIABLE: &str = "KVBENCH_SLOWED";
 
-/// Returns `engine`, slowed down if the environment variable names `store`.
+/// Returns `engine`, slowed down if the environment variable `KVBENCH_SLOWED` names `store`.
 pub(super) fn as_asked(store: &str, engine: Box<dyn Engine>) -> Box<dyn Engine> {
     let asked = env::var(VARIABLE).ok();
     let part = asked.as_deref().and_then(|text| text.split_once('=')).filter(|(name, _)| *name == store);
@@ -27,7 +27,7 @@ struct Slowed {
 }
 
 impl Slowed {
-    /// Runs `work`, then spins for the added time.
+    /// Runs `work`, then spins for the configured fraction of the time that `work` took.
     fn slowly<T>(&self, work: impl FnOnce() -> T) -> T {
         let begin = Instant::now();
         let result = work();

@@ -2,7 +2,7 @@
 
 use super::{ArgRange, Foreign, Input, Requests, inline, parse_integer};
 
-/// Limits on the requests of a client. The defaults are those of redis-server 7.0.
+/// Limits on the size of a client's requests. The defaults are those of redis-server 7.0.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Maximum length of an argument, in bytes (`proto-max-bulk-len`).
@@ -13,7 +13,7 @@ pub struct Limits {
     pub args: usize,
     /// Maximum size of an incomplete request, in bytes (`client-query-buffer-limit`); below 4 GiB.
     pub query_buffer: usize,
-    /// Maximum number of requests in one batch; further requests stay in the buffer.
+    /// Maximum number of requests that are decoded before they are executed; further requests stay in the buffer.
     pub batch: usize,
     /// `true` if the client may send requests of any size, because it has authenticated.
     pub authenticated: bool,
@@ -91,21 +91,21 @@ fn short_length(data: &[u8], at: usize, kind: u8) -> Option<(usize, usize)> {
     }
 }
 
-/// Result of a decoding step that needs more bytes.
+/// Sign that a request cannot be decoded further without more bytes.
 struct Incomplete;
 
-/// Decoder of one connection. Between calls it keeps its position in an incomplete request.
+/// Decoder of the requests of one connection. Between calls it keeps its position in an incomplete request.
 pub struct Decoder {
     limits: Limits,
-    /// Position up to which the input has been parsed.
+    /// Position in the read buffer up to which it has been parsed.
     at: usize,
-    /// Position of the first incomplete request.
+    /// Position in the read buffer of the first incomplete request.
     start: usize,
-    /// Number of arguments that the current request still lacks; 0 between requests.
+    /// Number of arguments that the request which is being parsed still lacks; 0 between requests.
     missing: usize,
-    /// Length of the current argument in bytes, if the length line has been parsed.
+    /// Length in bytes of the argument that is being parsed, if its length line has been parsed.
     bulk: Option<usize>,
-    /// Position up to which the current line was searched for its end without success.
+    /// Position in the read buffer up to which the current line was searched for its end without success.
     searched: usize,
 }
 
@@ -149,13 +149,13 @@ impl Decoder {
         Ok(())
     }
 
-    /// Returns `true` if the batch has reached `Limits::batch`, so that the input may hold further complete
+    /// Returns `true` if `requests` has reached `Limits::batch`, so that the input may hold further complete
     /// requests.
     pub fn is_full(&self, requests: &Requests) -> bool {
         requests.len() >= self.limits.batch
     }
 
-    /// Removes the answered requests and their bytes.
+    /// Removes the complete requests, which were answered, and their bytes from the read buffer.
     pub fn retire(&mut self, input: &mut Input, requests: &mut Requests) {
         let done = self.start;
         requests.retire();
@@ -229,7 +229,7 @@ impl Decoder {
         Ok(Ok(()))
     }
 
-    /// Parses a bulk length, `$3\r\n`; `None` if the line is incomplete.
+    /// Parses the length line of an argument, `$3\r\n`; `None` if the line is incomplete.
     #[cold]
     fn bulk_length(&mut self, data: &[u8]) -> Result<Option<usize>, ProtocolError> {
         match data.get(self.at) {
@@ -299,8 +299,8 @@ impl Decoder {
         Ok(Ok(()))
     }
 
-    /// Returns the position of the first `byte` in the current line. The search continues where the previous
-    /// call stopped.
+    /// Returns the position of the first `byte` in the current line, or `None` if it was not received yet. The
+    /// search continues where the previous call stopped. Fails with `too_long` if the line is too long.
     fn find(
         &mut self,
         data: &[u8],

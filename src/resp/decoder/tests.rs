@@ -5,7 +5,8 @@ use redis_protocol::resp2::types::Resp2Frame;
 
 type Request = Vec<Vec<u8>>;
 
-/// Decodes `pieces` one by one, as if each were a read of a socket, and returns every request and the error.
+/// Decodes `pieces` one by one, as if each were a read of a socket. Returns the arguments of every request, and the
+/// error.
 fn decode(pieces: &[&[u8]], limits: Limits) -> (Vec<Request>, Option<ProtocolError>) {
     let (mut input, mut requests, mut decoder) =
         (Input::with_capacity(8), Requests::default(), Decoder::new(limits));
@@ -150,7 +151,7 @@ proptest! {
         prop_assert_eq!(decode(&pieces, Limits::default()), (all, None));
     }
 
-    /// Compares the decoder with `redis-protocol`, an independent parser.
+    /// The decoder returns the same requests as `redis-protocol`, an independent parser.
     #[test]
     fn agrees_with_redis_protocol(all in requests()) {
         let bytes = encode(&all);

@@ -6,20 +6,20 @@ use rand::{Rng, rngs::SmallRng};
 /// Kind of power cut (`--cut`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Cut {
-    /// All unsynced bytes and names are lost.
+    /// The power cut drops all unsynced bytes and names.
     Drop,
-    /// Some unsynced pages are left, and the first of the unsynced names.
+    /// The power cut leaves some unsynced pages, and the first of the unsynced names.
     Pages,
-    /// Some unsynced pages and names are left, and some of these pages are torn: only some of their sectors are
-    /// new.
+    /// The power cut leaves some unsynced pages and names, and some of these pages are torn: only some of their
+    /// sectors are new.
     Torn,
 }
 
 impl Cut {
-    /// All kinds.
+    /// All kinds of power cuts.
     pub const ALL: [Self; 3] = [Self::Drop, Self::Pages, Self::Torn];
 
-    /// Returns random shares of what a cut of this kind leaves.
+    /// Returns the probabilities with which a cut of this kind leaves unsynced data; partly random.
     pub(super) fn draw(self, rng: &mut SmallRng) -> Keep {
         let pages = [0.1, 0.5, 0.9, 1.0].into_iter().nth(rng.random_range(0..4)).unwrap_or(0.5);
         match self {
@@ -30,14 +30,14 @@ impl Cut {
     }
 }
 
-/// Shares of the unsynced data that are left.
+/// Probabilities with which a power cut leaves unsynced data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Keep {
-    /// Probability that an unsynced page is left.
+    /// Probability that the power cut leaves an unsynced page.
     pub pages: f64,
-    /// Probability that a page that is left is torn.
+    /// Probability that a page that the power cut leaves is torn.
     pub torn: f64,
-    /// `true` if a random number of the first unsynced names is left, `false` for none.
+    /// `true` if the power cut leaves a random number of the first unsynced names, `false` if it leaves none.
     pub names: bool,
 }
 

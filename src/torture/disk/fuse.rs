@@ -24,7 +24,7 @@ use std::{
 /// Time for which the kernel may cache names and attributes; only the kernel changes them.
 const TTL: Duration = Duration::from_secs(3600);
 
-/// Capacity of the disk in pages: 64 GiB.
+/// Capacity of the simulated disk in pages of 4 KiB: 64 GiB.
 const CAPACITY: u64 = 1 << 24;
 
 pub(super) struct Fuse(pub Arc<Mutex<Image>>);

@@ -35,7 +35,7 @@ use std::{
 pub use cut::Cut;
 pub use image::InjectedFault;
 
-/// Device through which a file system communicates with the kernel.
+/// Device through which a FUSE file system communicates with the kernel.
 const DEVICE: &str = "/dev/fuse";
 
 /// Moves this process and its later children into a mount namespace of their own, so that no mount is left behind,
@@ -68,29 +68,29 @@ pub fn check() -> Result<(), String> {
     })
 }
 
-/// Contents of a disk that is not mounted.
+/// Contents of a simulated disk that is not mounted.
 pub struct DiskImage(Image);
 
 impl Default for DiskImage {
-    /// Returns an empty disk.
+    /// Returns an empty simulated disk.
     fn default() -> Self {
         Self(Image::new())
     }
 }
 
 impl DiskImage {
-    /// Returns a copy of the disk.
+    /// Returns a copy of the disk's contents.
     pub fn copy(&self) -> Self {
         Self(self.0.clone())
     }
 
-    /// Writes the files into a directory of another file system.
+    /// Writes the files of the disk into the directory `path` of another file system.
     pub fn export(&self, path: &Path) -> io::Result<()> {
         self.0.export(image::ROOT, path)
     }
 }
 
-/// Mounted disk.
+/// Mounted simulated disk.
 pub struct Disk {
     image: Arc<Mutex<Image>>,
     session: Option<BackgroundSession>,
@@ -98,7 +98,8 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Mounts the disk at `at`. This process must not access its files: it is the one that serves them.
+    /// Mounts a simulated disk with the contents `medium` at `at`. This process must not access its files: it is the
+    /// one that serves them.
     pub fn mount(medium: DiskImage, at: &Path) -> io::Result<Self> {
         clear(at);
         fs::create_dir_all(at)?;
@@ -115,12 +116,12 @@ impl Disk {
         DiskImage(lock(&self.image).cut(&keep, rng))
     }
 
-    /// Returns the contents of the disk, including all unsynced data.
+    /// Returns the contents of the simulated disk, including all unsynced data.
     pub fn contents(&self) -> DiskImage {
         DiskImage(lock(&self.image).clone())
     }
 
-    /// Makes everything that was written durable.
+    /// Makes everything that was written to the simulated disk durable.
     pub fn settle(&self) {
         lock(&self.image).sync_all();
     }
@@ -130,7 +131,7 @@ impl Disk {
         lock(&self.image).trouble = trouble;
     }
 
-    /// Makes the disk full, without free space.
+    /// Makes the simulated disk full, without free space.
     pub fn fill(&self) {
         lock(&self.image).fill();
     }

@@ -6,7 +6,7 @@ use std::{
     ffi::{OsStr, OsString},
 };
 
-/// Inode number.
+/// Inode number of the simulated disk.
 pub(super) type Ino = u64;
 
 /// File or directory of the simulated disk.
@@ -14,11 +14,11 @@ pub(super) type Ino = u64;
 pub(super) struct Node {
     pub kind: Kind,
     pub mode: u32,
-    /// Number of names that programs see.
+    /// Number of names of the file or directory that programs see.
     pub links: u32,
-    /// Number of names on the medium.
+    /// Number of names of the file or directory on the medium.
     pub durable_links: u32,
-    /// Number of names in the journal.
+    /// Number of names of the file or directory that were added in the journal, and are not on the medium yet.
     pub pending: u32,
     pub opens: u32,
 }
@@ -38,7 +38,7 @@ pub(super) struct Dir {
     pub durable: BTreeMap<OsString, Ino>,
 }
 
-/// First position of a listing after those of `.` and `..`.
+/// First position of a listing of a directory after those of `.` and `..`.
 const FIRST_PLACE: u64 = 3;
 
 impl Dir {
@@ -53,7 +53,8 @@ impl Dir {
         }
     }
 
-    /// Returns the entries after a position of the listing.
+    /// Returns the entries of the directory behind the position `place` of its listing: position, inode number and
+    /// name.
     pub fn after(&self, place: u64) -> impl Iterator<Item = (u64, Ino, &OsStr)> {
         let behind = self.order.range(place + 1..);
         behind.filter_map(|(place, name)| Some((*place, self.names.get(name)?.0, name.as_os_str())))

@@ -14,7 +14,7 @@ const SECTOR: usize = 512;
 
 type Page = Arc<[u8; PAGE as usize]>;
 
-/// One image of a file's bytes, by page number. A page that is absent is a hole.
+/// One image of the bytes of a simulated file, by page number. A page that is absent is a hole.
 #[derive(Clone, Debug, Default)]
 struct Version {
     pages: BTreeMap<u64, Page>,
@@ -33,7 +33,7 @@ impl Version {
         }
     }
 
-    /// Sets the length in bytes. Bytes behind it read as zeros when the file grows again.
+    /// Sets the length of the file in bytes. Bytes behind it read as zeros when the file grows again.
     fn set_len(&mut self, len: u64) {
         self.len = len;
         drop(self.pages.split_off(&len.div_ceil(PAGE)));
@@ -56,7 +56,7 @@ impl Version {
 pub(super) struct File {
     now: Version,
     durable: Version,
-    /// Numbers of the pages that the next sync writes to the medium.
+    /// Numbers of the file's pages that the next sync writes to the medium.
     dirty: BTreeSet<u64>,
 }
 
@@ -76,7 +76,7 @@ impl File {
         self.now.len
     }
 
-    /// Returns the number of pages that take space.
+    /// Returns the number of pages of the disk that the file takes.
     pub fn used(&self) -> u64 {
         self.now.pages.len() as u64
     }
@@ -118,7 +118,7 @@ impl File {
         self.now.set_len(len);
     }
 
-    /// Makes a range read as zeros; pages that it covers become holes.
+    /// Makes a byte range of the file read as zeros; pages that it covers become holes.
     pub fn zero(&mut self, offset: u64, len: u64) {
         let pages: Vec<_> = pieces(offset, len.min(self.now.len.saturating_sub(offset))).collect();
         for (number, start, len) in pages {
@@ -132,7 +132,7 @@ impl File {
         }
     }
 
-    /// Makes all bytes and the length durable.
+    /// Makes all bytes and the length of the file durable.
     pub fn sync(&mut self) {
         for number in std::mem::take(&mut self.dirty) {
             self.durable.put(number, self.now.page(number).cloned());
@@ -140,7 +140,7 @@ impl File {
         self.durable.set_len(self.now.len);
     }
 
-    /// Makes a range durable, and the length if it is needed to read the range.
+    /// Makes a byte range of the file durable, and the file's length if it is needed to read the range.
     pub fn sync_range(&mut self, offset: u64, len: u64) {
         for (number, ..) in pieces(offset, len) {
             if self.dirty.remove(&number) {

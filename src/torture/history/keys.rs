@@ -3,29 +3,30 @@
 use super::value::Content;
 use std::ops::Range;
 
-/// Number of keys that are written often.
+/// Number of keys of each client that are written often.
 pub(super) const OFTEN_WRITTEN: usize = 16;
-/// Number of keys that are written rarely.
+/// Number of keys of each client that are written rarely.
 const ONCE: usize = 256;
-/// Number of keys of each group. The keys of a group are only set together and deleted together.
+/// Number of keys in each group of a client's keys. The keys of a group are only set together and deleted together.
 pub(super) const GROUPS: [usize; 4] = [2, 4, 8, 16];
 const COUNTERS: usize = 2;
 
-/// Index of the last key, which holds large values.
+/// Index of a client's last key, which holds large values.
 pub(super) const BIG: usize = FIRST_COUNTER + COUNTERS;
 pub(super) const FIRST_GROUP: usize = OFTEN_WRITTEN + ONCE;
 pub(super) const FIRST_COUNTER: usize = FIRST_GROUP + 2 + 4 + 8 + 16;
 pub(in super::super) const KEYS: usize = BIG + 1;
 
-/// Indexes of keys that are always set with an expiration time.
+/// Indexes of the keys of each client that are always set with an expiration time.
 pub(super) const EXPIRING: Range<usize> = OFTEN_WRITTEN..OFTEN_WRITTEN + 32;
-/// Indexes of keys in database 1; two groups are among them.
+/// Indexes of the keys of each client that are in database 1; two groups are among them.
 pub(super) const ELSEWHERE: Range<usize> = FIRST_GROUP - 32..FIRST_GROUP + 6;
 
 /// 1 January 2100, in Unix time in milliseconds.
 const YEAR_2100_MS: i64 = 4_102_444_800_000;
 
-/// Returns the expiration time of a key that holds `content`, in Unix time in milliseconds; -1 for never.
+/// Returns the expiration time of the key with this index if it holds `content`, in Unix time in milliseconds; -1
+/// for never.
 pub(super) fn deadline(index: usize, content: Content) -> i64 {
     match content.request() {
         Some(request) if EXPIRING.contains(&index) => YEAR_2100_MS + i64::from(request),
@@ -36,18 +37,18 @@ pub(super) fn deadline(index: usize, content: Content) -> i64 {
 /// Features that a server supports besides SET, MSET, INCR, DEL and GET.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct SubjectCapabilities {
-    /// MULTI and EXEC.
+    /// `true` if the server supports MULTI and EXEC.
     pub transactions: bool,
-    /// SELECT.
+    /// `true` if the server supports SELECT.
     pub databases: bool,
-    /// SET with PXAT, and PEXPIRETIME.
+    /// `true` if the server supports SET with PXAT, and PEXPIRETIME.
     pub deadlines: bool,
 }
 
 impl SubjectCapabilities {
     pub const ALL: Self = Self { transactions: true, databases: true, deadlines: true };
 
-    /// Returns the database of a key.
+    /// Returns the index of the database in which the key with this index is.
     pub fn database(self, index: usize) -> u8 {
         u8::from(self.databases && ELSEWHERE.contains(&index))
     }
@@ -63,7 +64,7 @@ pub(in super::super) fn key(client: u32, index: usize) -> String {
     }
 }
 
-/// Returns the key indexes of each group.
+/// Returns the key indexes of each group of keys that are only set together and deleted together.
 pub(super) fn groups() -> impl Iterator<Item = Range<usize>> {
     GROUPS.into_iter().scan(FIRST_GROUP, |first, size| {
         let group = *first..*first + size;

@@ -11,23 +11,23 @@ use super::{
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use std::{collections::BTreeSet, time::Duration};
 
-/// Maximum size of a value in bytes.
+/// Maximum size in bytes of a value that a client writes.
 const LARGEST: u32 = 4 << 20;
 
-/// Total size in bytes of the values that a client sends before its values become small.
+/// Total size in bytes of the values that a client sends between two checks before its values become small.
 pub(super) const BUDGET: u64 = 24 << 20;
 
-/// Requests of a client since the last check of the store.
+/// Requests that a client of a crash test has sent since the last check of the store, with their outcomes.
 pub(in super::super) struct History {
     pub client: u32,
     pub skills: SubjectCapabilities,
     rng: SmallRng,
     sequence: u32,
     pub(super) base: State,
-    /// State after all requests that were sent.
+    /// State of the client's keys after all requests that were sent.
     pub(super) ahead: State,
     pub(super) sent: Vec<Sent>,
-    /// `true` if `ahead` is known, because no request was refused.
+    /// `true` if the state after all requests is known, because no request was refused.
     pub(super) certain: bool,
     pub(super) budget: u64,
 }
@@ -47,7 +47,7 @@ impl History {
         }
     }
 
-    /// Returns the next request, and records it as sent.
+    /// Returns the client's next request, which is random, and records it as sent.
     pub fn send(&mut self) -> Request {
         self.sequence += 1;
         match self.rng.random_range(0..100) {
@@ -59,15 +59,15 @@ impl History {
         }
     }
 
-    /// Records a write of keys of one database.
+    /// Records a write as sent, and returns its request: `command`, in the database of the first key in `changes`.
     fn write(&mut self, command: Words, expected: Expected, changes: Vec<(usize, Change)>) -> Request {
         let index = changes.first().map_or(0, |(index, _)| *index);
         let (commands, counts) = self.within(index, command);
         self.note(Request { commands, counts, expected, write: None }, changes)
     }
 
-    /// Returns the commands that execute `command` in the database of a key, and the index of `command` among
-    /// them.
+    /// Returns the commands that execute `command` in the database of the key with the index `index`, and the
+    /// position of `command` among them.
     fn within(&self, index: usize, command: Words) -> (Vec<Words>, usize) {
         match self.skills.database(index) {
             0 => (vec![command], 0),
@@ -119,7 +119,7 @@ impl History {
         len
     }
 
-    /// Returns a request that sets all keys of a group, by MSET or in a transaction.
+    /// Returns a request that sets all keys of a random group, by MSET or in a transaction.
     fn group(&mut self) -> Request {
         let len = self.len().min(5000);
         let which = self.rng.random_range(0..GROUPS.len());
@@ -153,7 +153,7 @@ impl History {
         self.write(args, Expected::Number(new), vec![(index, Change::Add)])
     }
 
-    /// Returns a DEL of some keys, or of a group.
+    /// Returns a request that deletes some keys by DEL, or all keys of a group.
     fn del(&mut self) -> Request {
         let which = self.rng.random_range(0..3 * GROUPS.len());
         let indexes: BTreeSet<usize> = match groups().nth(which) {
@@ -176,12 +176,13 @@ impl History {
         Request { commands, counts, expected, write: None }
     }
 
-    /// Returns `true` if no request was refused, so that replies can be predicted.
+    /// Returns `true` if no request was refused since the last check, so that replies can be predicted.
     pub fn is_certain(&self) -> bool {
         self.certain
     }
 
-    /// Records that a write was acknowledged at time `at`. `number` is the reply to INCR or DEL.
+    /// Records that the write with the index `write` was acknowledged, `at` after the start of the load. `number` is
+    /// the reply to INCR or DEL.
     pub fn acknowledged(&mut self, write: usize, number: i64, at: Duration) {
         if let Some(sent) = self.sent.get_mut(write) {
             sent.fate = RequestOutcome::Acknowledged(number);
@@ -194,7 +195,7 @@ impl History {
         self.certain &= self.sent.iter().all(|sent| sent.fate != RequestOutcome::Unknown);
     }
 
-    /// Records an error reply.
+    /// Records that a request got an error reply. `write` is the index of the write, `None` for a read.
     pub fn refused(&mut self, write: Option<usize>) {
         self.certain = false;
         if let Some(sent) = write.and_then(|write| self.sent.get_mut(write)) {

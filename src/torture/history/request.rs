@@ -12,7 +12,7 @@ pub(super) enum Change {
     Add,
 }
 
-/// Outcome of a request.
+/// Outcome of a write, as far as its client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestOutcome {
     Unknown,
@@ -24,39 +24,39 @@ pub(super) enum RequestOutcome {
 pub(super) struct Sent {
     pub changes: Vec<(usize, Change)>,
     pub fate: RequestOutcome,
-    /// Time of the acknowledgement since the start of the load.
+    /// Time at which the write was acknowledged, since the start of the load.
     pub at: Duration,
 }
 
-/// Expected reply.
+/// Reply that a request must get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Expected {
     Ok,
     Number(i64),
-    /// The value, or `None` for a null reply.
+    /// A bulk string with this value, or null for `None`.
     Value(Option<Content>),
-    /// An array of this many `OK`s.
+    /// An array of this many `+OK` replies.
     All(usize),
     /// Any reply, since an earlier request was refused.
     Any,
 }
 
-/// Name and arguments of a command.
+/// Name and arguments of a command that is sent.
 pub(super) type Words = Vec<Vec<u8>>;
 
-/// A request with its expected reply.
+/// Request of a client, with its expected reply.
 pub(in super::super) struct Request {
-    /// Commands that are sent together.
+    /// Commands of the request, which are sent together.
     pub commands: Vec<Words>,
     /// Index of the command whose reply is checked. The others are answered by a simple string; an error reply to
     /// any of them is an error of the request.
     pub counts: usize,
     pub expected: Expected,
-    /// Index among the client's writes; `None` for a read.
+    /// Index of the request among the client's writes; `None` for a read.
     pub write: Option<usize>,
 }
 
-/// Value that a key was found to hold.
+/// Value that a key was found to hold after a restart.
 #[derive(Clone, Debug)]
 pub(in super::super) struct ObservedValue {
     pub value: Vec<u8>,
@@ -64,7 +64,7 @@ pub(in super::super) struct ObservedValue {
     pub deadline: Option<i64>,
 }
 
-/// Returns the value of a key after a change.
+/// Returns the value of a key that held `before`, after a change.
 pub(super) fn after(before: Option<Content>, change: Change) -> Option<Content> {
     match (change, before) {
         (Change::To(content), _) => content,

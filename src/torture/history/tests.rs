@@ -123,7 +123,8 @@ fn beside_refused_requests_a_promise_of_seconds_is_kept_for_each_key() {
     assert!(verdict.oldest > Some(Duration::from_secs(10)), "{:?}", verdict.oldest);
 }
 
-/// The server may have refused a request without a reply, and executed the one after it.
+/// A request without a reply may have been refused, and the one after it executed, but only once the client's
+/// unknown outcomes were marked.
 #[test]
 fn requests_without_a_reply_may_have_been_refused() {
     let faults = |doubted: bool| {
@@ -155,7 +156,7 @@ fn a_lost_deadline_is_a_fault() {
     }
 }
 
-/// Clients send no commands that the server does not support.
+/// Clients of a crash test send no commands that the server does not support.
 #[test]
 fn a_load_is_of_what_the_server_can() {
     let words = |skills: SubjectCapabilities| {
@@ -173,7 +174,8 @@ fn a_load_is_of_what_the_server_can() {
     );
 }
 
-/// All requests use one connection: each selects the database of its keys, and then database 0 again.
+/// Each request selects the database of its keys, and then database 0 again, because all requests of a client use
+/// one connection.
 #[test]
 fn a_request_uses_the_database_of_its_keys() {
     let mut history = History::new(7, 3);

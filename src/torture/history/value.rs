@@ -2,13 +2,13 @@
 
 use rand::{Rng, RngCore, SeedableRng, rngs::SmallRng};
 
-/// Minimum length in bytes of values that contain their client and request number.
+/// Minimum length in bytes of values that contain the numbers of their client and request.
 const NAMED: u32 = 16;
 
 /// Content of some values: Redis commands, which an AOF replay that starts inside a value would execute.
 const HOSTILE: &[u8] = b"\r\n*1\r\n$8\r\nFLUSHALL\r\n*1\r\n$7\r\nFLUSHDB\r\n";
 
-/// Compact representation of a value.
+/// Value of a key in a few bytes, from which its bytes can be generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::torture) enum Content {
     /// Value that a client wrote with this request; values shorter than [`NAMED`] contain only the request number
@@ -21,8 +21,8 @@ pub(in crate::torture) enum Content {
 }
 
 impl Content {
-    /// Returns the representation of the value of a request. Two of these are equal if and only if their bytes
-    /// are.
+    /// Returns the value that a client writes with this request. Two such values are equal if and only if their
+    /// bytes are.
     pub fn new(client: u32, request: u32, len: u32) -> Self {
         match len {
             NAMED.. => Self::Bytes { client, request, len },
@@ -57,8 +57,8 @@ impl Content {
     }
 }
 
-/// Returns a value of client and request number, followed by random bytes; by zeros or Redis commands in 1 of 16
-/// values each.
+/// Returns a value of `len` bytes: the numbers of client and request, then random bytes; in 1 of 16 values each,
+/// zeros or Redis commands instead.
 fn named(client: u32, request: u32, len: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len);
     bytes.extend_from_slice(&client.to_be_bytes());

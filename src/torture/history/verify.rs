@@ -12,7 +12,7 @@ use std::{collections::BTreeSet, time::Duration};
 /// Maximum number of failures that are reported for each client.
 const MAX_REPORTED: usize = 4;
 
-/// Result of the check of one client's keys.
+/// Result of the check of one client's keys against its requests.
 #[derive(Default)]
 pub(in super::super) struct Verdict {
     pub acknowledged: u64,
@@ -24,8 +24,8 @@ pub(in super::super) struct Verdict {
 }
 
 impl History {
-    /// Checks the values that a store holds, and makes them the base of the next load. `promise` is the allowed
-    /// loss, `fault_at` the time from the start of the load to the kill or power cut.
+    /// Checks the values that a store holds against the requests and replies, and makes them the base of the next
+    /// load. `promise` is the allowed loss, `fault_at` the time from the start of the load to the kill or power cut.
     pub fn settle(
         &mut self,
         found: &[Option<ObservedValue>],
@@ -89,7 +89,8 @@ impl History {
             .collect()
     }
 
-    /// Searches the largest number of requests that leave the keys in the state found.
+    /// Looks for the largest number of the client's first requests after which the keys have the state `found`.
+    /// Reports a failure if there is none, or if more acknowledged writes are lost than allowed.
     fn judge_by_order(&self, found: &State, promise: AllowedLoss, fault_at: Duration, verdict: &mut Verdict) {
         let acknowledged = verdict.acknowledged as usize;
         let mut state = self.base.clone();
@@ -139,7 +140,8 @@ impl History {
         }
     }
 
-    /// Describes how the keys differ from the state after the acknowledged requests.
+    /// Returns a description of the keys, for those of `wrong`, which differ from the state after the acknowledged
+    /// requests.
     fn disorder(&self, found: &State, wrong: &BTreeSet<usize>, acknowledged: usize) -> String {
         let some = wrong.iter().take(6).map(|index| {
             let held = match found.get(*index).copied().flatten() {

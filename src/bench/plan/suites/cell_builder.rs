@@ -12,14 +12,14 @@ use crate::{
 };
 use std::thread;
 
-/// Name of Redis in `--stores`.
+/// Name of the program redis-server in `--stores` of `kvbench reproduce kvbench`.
 const REDIS: &str = "redis";
 
 pub(super) fn is_asked_for(options: &Options) -> bool {
     options.stores.iter().any(|store| synthetic::is_reference(store))
 }
 
-/// Heading of the row names, and the cells.
+/// Heading of the tables' column of row names, and the cells of a suite.
 pub(super) type Rows = (&'static str, Vec<Cell>);
 
 /// Builds targets, workloads and cells from the options.
@@ -56,12 +56,12 @@ impl CellBuilder<'_> {
         self.options.suite == Some(Suite::Kvbench) || self.has_redis()
     }
 
-    /// Returns `true` if Redis is one of the stores of the suite.
+    /// Returns `true` if the program redis-server is one of the stores of the suite.
     fn has_redis(&self) -> bool {
         self.options.suite == Some(Suite::Reproduction(Publication::Kvbench))
     }
 
-    /// Returns Redis as a target at each durability, or nothing if `--stores` excludes it.
+    /// Returns a target for redis-server at each durability, or none if `--stores` excludes it.
     pub fn redis(&self) -> Vec<Target> {
         if !self.options.stores.is_empty() && !self.options.stores.iter().any(|name| name == REDIS) {
             return Vec::new();
@@ -87,7 +87,7 @@ impl CellBuilder<'_> {
         self.durabilities().iter().map(target).collect()
     }
 
-    /// Returns the stores to compare.
+    /// Returns the descriptions of the engines to measure: those of `--stores`, or all of this build.
     fn stores(&self) -> Vec<&'static Info> {
         match self.options.stores.as_slice() {
             [] => kinds().map(|kind| kind.info).collect(),
@@ -99,8 +99,9 @@ impl CellBuilder<'_> {
         }
     }
 
-    /// Returns the durabilities to compare: those of `--fsync`. Without that flag, a suite has those of the
-    /// benchmark that it follows, and a workload of flags has `always` and, if it writes, `everysec`.
+    /// Returns the durabilities (fsync policy, or memory) to compare: those of `--fsync`. Without that flag, a suite
+    /// has those of the benchmark that it follows, and a workload of `--mix` has `always` and, if it writes,
+    /// `everysec`.
     fn durabilities(&self) -> &[Durability] {
         const ALWAYS: Durability = Durability::Files(Fsync::Always);
         const NO: Durability = Durability::Files(Fsync::No);
@@ -115,13 +116,13 @@ impl CellBuilder<'_> {
         }
     }
 
-    /// Returns `true` if the workload of flags only reads. Reads lose nothing, so one policy is enough.
+    /// Returns `true` if there is no suite, and `--mix` only reads. Reads lose nothing, so one fsync policy is enough.
     fn only_reads(&self) -> bool {
         self.options.suite.is_none() && !self.options.custom.mix.keys().any(|kind| kind.writes())
     }
 
-    /// Returns the ways to commit that are compared. Over the wire there is only one. Values with a time to live are
-    /// always committed in groups.
+    /// Returns the ways to commit that are compared: each thread its own writes, or a commit thread those of all. Over
+    /// the wire there is only one. Values with a time to live are always committed in groups.
     fn commits(&self, access: Access) -> &[Commits] {
         match (self.options.commits.as_slice(), access) {
             ([], Access::InProcess) if self.options.custom.ttl_ms.is_some() => &[Commits::Groups],
@@ -130,7 +131,7 @@ impl CellBuilder<'_> {
         }
     }
 
-    /// Returns over the wire with `--wire` or `--target`, otherwise in process.
+    /// Returns `Access::Wire` with `--wire` or `--target`, otherwise `Access::InProcess`.
     pub fn access(&self) -> Access {
         match self.options.wire || self.options.target.is_some() {
             true => Access::Wire,
@@ -145,9 +146,9 @@ impl CellBuilder<'_> {
         }
     }
 
-    /// Returns every store at every durability that it supports, or with `--may-lose` under its fastest allowed
-    /// policy. With `--target`, returns the external server only. A store or a durability that the user named
-    /// twice gives one target, as do all durabilities and ways to commit of the no-op engine.
+    /// Returns a target for every store at every durability that it supports, or with `--may-lose` under its fastest
+    /// allowed fsync policy. With `--target`, returns the external server only. A store or a durability that the user
+    /// named twice gives one target, as do all durabilities and ways to commit of the no-op engine.
     pub fn targets(&self, access: Access) -> Vec<Target> {
         if let Some(foreign) = &self.options.target {
             return vec![self.foreign(foreign)];
@@ -180,7 +181,7 @@ impl CellBuilder<'_> {
         self.options.may_lose.filter(|_| !self.only_reads())
     }
 
-    /// Returns `targets` with cold reads for each read-ahead that their engines offer.
+    /// Returns `targets`; with `--cold`, one for each read-ahead setting that its engine offers.
     fn with_read_ahead(&self, targets: Vec<Target>) -> Vec<Target> {
         match self.options.conduct.cold {
             true => targets.into_iter().flat_map(Self::read_ahead_settings).collect(),
@@ -188,8 +189,8 @@ impl CellBuilder<'_> {
         }
     }
 
-    /// Returns `target` for each read-ahead that its engine offers for a memory map. Off is the engine's choice for
-    /// data larger than memory, where a cold read belongs.
+    /// Returns a copy of `target` with and one without read-ahead of the engine's memory map, or `target` alone if the
+    /// engine has no such setting. Off is the engine's choice for data larger than memory, where a cold read belongs.
     pub fn read_ahead_settings(target: Target) -> Vec<Target> {
         let maps = synthetic::info(&target.store).is_some_and(|info| info.capabilities.map_size);
         if !maps || !target.persistent || target.read_ahead.is_some() {
@@ -262,7 +263,7 @@ impl CellBuilder<'_> {
         }
     }
 
-    /// Returns a copy of `target` with another durability.
+    /// Returns a copy of `target` with another durability; with the same one if its store is no engine of this build.
     pub fn at(&self, target: &Target, durability: Durability) -> Target {
         let commits = target.commits;
         match synthetic::info(&target.store) {
@@ -317,7 +318,8 @@ impl CellBuilder<'_> {
         self.options.suite.map_or("custom", Suite::name)
     }
 
-    /// Returns a workload that ends by the limits of the options, or after `seconds` if they have none.
+    /// Returns a workload of `mix` with defaults that most suites share. It ends by the limits of the options, or after
+    /// `seconds` seconds if they have none.
     pub fn workload(&self, name: &str, mix: &[(Operation, f64)], seconds: f64) -> Workload {
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
         Workload {
@@ -351,15 +353,16 @@ impl CellBuilder<'_> {
     }
 }
 
-/// Returns the policy of a store with the fewest syncs that loses at most `most`, or `None` if there is none.
-/// The no-op engine stores nothing, so it cannot lose anything.
+/// Returns the fsync policy of a store with the fewest syncs under which it loses at most `most`, or `None` if there is
+/// none. The no-op engine stores nothing, so it cannot lose anything.
 fn fastest_within(info: &Info, most: Loses) -> Option<Fsync> {
     let fits =
         |fsync: &Fsync| synthetic::is_reference(info.name) || Loses::from(info.loss(*fsync)).is_within(most);
     Fsync::ALL.into_iter().rev().find(fits)
 }
 
-/// Returns `true` if a server with this durability has files, and the name of its fsync policy.
+/// Returns `true` if a server with this durability has files, and the name of its fsync policy; `None` if the
+/// durability is not known.
 fn file_and_policy(durability: Option<Durability>) -> (bool, Option<String>) {
     let fsync = durability.map(|durability| match durability {
         Durability::Files(fsync) => fsync.to_string(),

@@ -1,4 +1,4 @@
-//! Functions that make cells for the suites: names, groups, rates.
+//! Functions with which suites make and change cells: names, groups, rates.
 
 use crate::{
     bench::{
@@ -10,7 +10,7 @@ use crate::{
     engine::synthetic,
 };
 
-/// Returns a cell of `suite` in the row `row`, in the column of its store.
+/// Returns a cell of `suite` that is shown in the row `row`, in the column of its store.
 pub(super) fn cell(suite: &str, target: Target, workload: Workload, row: &str) -> Cell {
     let level = Level::of(&target);
     let access = level.access_words();
@@ -48,8 +48,8 @@ pub(super) fn cell(suite: &str, target: Target, workload: Workload, row: &str) -
     }
 }
 
-/// Keeps the cells of the workloads that `--workloads` names: by their row, such as `b`, or by the name of the
-/// workload, such as `ycsb-b`.
+/// Returns the cells of the workloads that `--workloads` names, or all without that flag: by their row, such as `b`, or
+/// by the name of the workload, such as `ycsb-b`.
 ///
 /// # Errors
 ///
@@ -78,7 +78,7 @@ pub(super) fn of_workloads(mut cells: Vec<Cell>, options: &Options) -> Result<Ve
     Ok(cells)
 }
 
-/// Makes `cells` a group: measured in one process, in this order.
+/// Makes `cells` a group: measured in one process, in this order, on the same data.
 pub(super) fn group(mut cells: Vec<Cell>) -> Vec<Cell> {
     let name = cells.first().map(|cell| cell.id.clone());
     cells.iter_mut().for_each(|cell| cell.group.clone_from(&name));
@@ -96,7 +96,8 @@ pub(super) fn count(keys: u64) -> String {
     number_format::grouped(keys as f64)
 }
 
-/// Returns a copy of each cell for each rate. Cells that cannot run at a rate stay as they are.
+/// Returns a copy of each cell for each of `rates`, in operations per second. Cells that cannot run at a rate (they
+/// only fill or empty the store, or measure a time) stay as they are, as do all if `rates` is empty.
 pub(super) fn at_rates(cells: Vec<Cell>, rates: &[f64]) -> Vec<Cell> {
     if rates.is_empty() {
         return cells;

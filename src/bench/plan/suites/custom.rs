@@ -1,4 +1,4 @@
-//! A workload defined by flags, for every store.
+//! Cells of the workload that flags such as `--mix` define, for every store.
 
 use super::{
     cell_builder::{CellBuilder, Rows},
@@ -50,7 +50,8 @@ pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
     Ok(("Workload", cells))
 }
 
-/// Gives a mix that only fills or empties the store a number of operations.
+/// Lets a workload that only fills or empties the store end after `--operations` operations, or a default number. Fails
+/// if `--seconds` or `--warm-up` is given, or if there are too few keys.
 fn by_count(maker: &CellBuilder<'_>, workload: &mut Workload) -> Result<(), PlanError> {
     let mix = || number_format::mix(&workload.mix);
     if maker.options.seconds.is_some() {
@@ -77,7 +78,7 @@ fn by_count(maker: &CellBuilder<'_>, workload: &mut Workload) -> Result<(), Plan
     Ok(())
 }
 
-/// Returns an error if values have a time to live and cannot expire as the flags ask for.
+/// Returns an error if `--ttl` is given and the other flags do not allow values to expire.
 fn check_ttl(maker: &CellBuilder<'_>, workload: &Workload) -> Result<(), PlanError> {
     if workload.ttl_ms.is_none() {
         return Ok(());

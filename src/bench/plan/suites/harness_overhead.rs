@@ -12,8 +12,8 @@ use crate::{
     engine::synthetic,
 };
 
-/// Returns cells that measure the harness overhead: for each in-process workload of `cells`, the same
-/// workload over the no-op engine.
+/// Returns cells that measure the harness overhead: for each in-process workload of `cells`, the same workload over the
+/// no-op engine. Returns none if the user has chosen that engine as a store.
 pub(super) fn floors(maker: &CellBuilder<'_>, cells: &[Cell]) -> Vec<Cell> {
     let mut floors: Vec<Cell> = Vec::new();
     let Some(info) = synthetic::info(synthetic::NOTHING).filter(|_| !is_asked_for(maker.options)) else {
@@ -54,8 +54,8 @@ fn has_floor(cell: &Cell) -> bool {
         && !work.counts_allocations
 }
 
-/// Returns the workload `work`, shortened to half a second for the no-op engine. The duration is fixed, since
-/// the first tenth of a second runs on cold memory.
+/// Returns `work` for the no-op engine, with at most `keys` keys before it: half a second after 0.1 seconds of warm-up,
+/// or at most 20,000 operations if `work` only fills or empties the store.
 fn floor(work: &Workload, keys: u64) -> Workload {
     const COUNT: u64 = 20_000;
     let fills = work.kinds().all(|kind| kind == Operation::Insert);

@@ -1,4 +1,4 @@
-//! The suites: each turns options into the cells of one published benchmark.
+//! Suites: each turns the user's options into cells, mostly those of a published benchmark.
 
 mod cell_builder;
 mod cell_transforms;
@@ -22,14 +22,14 @@ use cell_transforms::{at_rates, of_workloads, while_cold};
 pub use publications::made_blocks;
 pub use unused_flags::refuse_ignored;
 
-/// Cells of a benchmark run.
+/// Cells of a benchmark run, and the stores that have none.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Heading of the row names.
+    /// Heading of the tables' column of row names.
     pub row_heading: String,
     /// The cells, in the order in which tables show and the run measures them.
     pub cells: Vec<Cell>,
-    /// Stores without cells at some durability, each with the reason.
+    /// Sentences about the stores that have no cells at some durability, each with the reason.
     pub left_out: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ fn last_for_syncs(workload: &mut Workload) {
     workload.seconds = workload.seconds.map(|seconds| seconds.max(LEAST_EVERYSEC));
 }
 
-/// Returns the cells that `options` ask for.
+/// Returns the cells that `options` ask for, with those that measure the harness overhead.
 ///
 /// # Errors
 ///

@@ -118,7 +118,8 @@ impl Table<'_> {
         cell
     }
 
-    /// Returns a row of writes under the fsync policy `no`, among rows of a store that syncs every commit.
+    /// Returns a row of writes under the fsync policy `no`, among rows of a store that syncs every commit. Under
+    /// `--may-lose`, the policy stays that of the store.
     fn unsynced(&self, name: &str, operations: u64) -> Cell {
         let mut row = self.row(name, Operation::Insert, operations, 1, 1);
         if Level::of(&self.target).is_durable() && self.target.may_lose.is_none() {

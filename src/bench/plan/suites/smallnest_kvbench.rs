@@ -17,17 +17,17 @@ use std::collections::HashSet;
 const SECONDS: f64 = 60.0;
 /// Default number of keys.
 const KEYS: u64 = 1_000_000;
-/// Name of the row of batches.
+/// Row name of the case that sets keys in batches of 1000.
 const BATCH: &str = "batch 1000";
 
 pub(super) fn cells(maker: &CellBuilder<'_>) -> Rows {
     (HEADING, all(maker))
 }
 
-/// Heading of the row names.
+/// Heading of the tables' column of row names.
 pub(super) const HEADING: &str = "Case";
 
-/// Returns the cases of the publication, which has no batches.
+/// Returns the heading of the row names, and the cells of smallnest's published experiment, which has no batches.
 pub(super) fn published(maker: &CellBuilder<'_>) -> Rows {
     let cells = all(maker).into_iter().filter(|cell| cell.row != BATCH);
     (HEADING, cells.collect())
@@ -45,8 +45,8 @@ fn all(maker: &CellBuilder<'_>) -> Vec<Cell> {
     cases.cells(maker, maker.access())
 }
 
-/// Returns the cases over pairs that are read from a file, and in each table first a row for one thread that
-/// reads the file without any store.
+/// Returns the heading of the row names, and the cells over pairs that are read from a file (`--data`); in each table,
+/// one of them reads the file with one thread and without any store.
 pub(super) fn xdag(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
     maker.is_in_process(Suite::Xdag)?;
     let data = maker.options.data.as_ref().ok_or(PlanError::NoData)?;
@@ -72,8 +72,8 @@ pub(super) fn xdag(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
     Ok((HEADING, cells))
 }
 
-/// Returns a cell that reads the file itself, placed in the table of `store`; its row has the name of
-/// `workload`.
+/// Returns a cell that reads the data file itself, without a store, placed in the table of `store`; its row has the
+/// name of `workload`.
 pub(super) fn of_source(suite: &str, store: &Cell, workload: Workload, step: CellKind) -> Cell {
     let target = Target { store: "file".into(), caveats: Vec::new(), ..store.target.clone() };
     let (table, column, row) = (store.table.clone(), "XDAG".into(), workload.name.clone());

@@ -14,14 +14,14 @@ use crate::bench::{
 const KEYS: u64 = 1_000_000;
 /// Read-ahead in KiB with which Linux sets up most devices.
 const USUAL_READ_AHEAD: u64 = 128;
-/// The largest recovery has all keys, the smallest this part of them.
+/// Divisor of the number of keys for the smaller of the two recovery cells; the other one has all keys.
 const FEWER: u64 = 4;
 
-/// Returns the cells.
+/// Returns the heading of the row names, and the cells of the suite for each store with files.
 ///
 /// # Errors
 ///
-/// Returns an error over the wire.
+/// Fails with `--wire` or `--target`: the suite is measured in process only.
 pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
     maker.is_in_process(Suite::Storage)?;
     let mut cells = Vec::new();
@@ -40,7 +40,7 @@ struct StoreRows<'m> {
     maker: &'m CellBuilder<'m>,
     target: Target,
     keys: u64,
-    /// Number of values that are overwritten, each in a commit of its own.
+    /// Number of values that a cell overwrites, each in a commit of its own.
     overwritten: u64,
 }
 

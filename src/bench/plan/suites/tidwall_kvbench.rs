@@ -13,9 +13,9 @@ use crate::{
     engine::Fsync,
 };
 
-/// Heading of the row names.
+/// Heading of the tables' column of row names, and the parts of a row name.
 pub(super) const HEADING: &str = "Store | Pipeline | Clients | Persist | Fsync";
-/// Pipeline depth, and number of clients.
+/// Pipeline depth and number of clients of each row.
 const LOADS: [(u32, u32); 4] = [(1, 1), (1, 256), (256, 1), (256, 256)];
 /// Default duration of a measurement in seconds. KVBench sends a million requests, which would take many
 /// minutes with synced writes and one client.

@@ -7,8 +7,8 @@ use crate::bench::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Returns an error if another value of a given flag would lead to the same plan, or if the run conditions
-/// cannot be met.
+/// Returns an error if a flag that the user gave has no effect, because another value would lead to the same cells, or
+/// if the run conditions cannot be met.
 ///
 /// # Errors
 ///
@@ -50,7 +50,7 @@ pub fn refuse_ignored(options: &Options) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Returns an error if a flag of the run conditions cannot apply to `cells`.
+/// Returns an error if a flag of the run conditions, such as `--cold` or `--cpus`, cannot apply to `cells`.
 fn check_conditions(options: &Options, cells: &[Cell]) -> Result<(), PlanError> {
     let conduct = &options.conduct;
     let any = |access| cells.iter().any(|cell| cell.target.access == access);
@@ -73,7 +73,7 @@ fn check_conditions(options: &Options, cells: &[Cell]) -> Result<(), PlanError> 
     refusals.into_iter().find(|(refused, _)| *refused).map_or(Ok(()), |(_, error)| Err(error))
 }
 
-/// Returns an error if the cells cannot be compared with `--interleave`.
+/// Returns an error if `--interleave` is given and the cells cannot be compared in turn.
 fn check_interleaved(options: &Options, cells: &[Cell]) -> Result<(), PlanError> {
     if options.interleave.is_none() {
         return Ok(());
@@ -103,8 +103,7 @@ fn check_interleaved(options: &Options, cells: &[Cell]) -> Result<(), PlanError>
     if tables.values().all(|stores| stores.len() < 2) { Err(PlanError::OneStore) } else { Ok(()) }
 }
 
-/// Returns the cells that the user asked for: all but those of the harness overhead, or all if there are no
-/// others.
+/// Returns the cells that the user asked for: all but those of the harness overhead, or all if there are only those.
 fn measured(cells: &[Cell]) -> impl Iterator<Item = &Cell> {
     let engines = cells.iter().any(|cell| !cell.reference);
     cells.iter().filter(move |cell| !(engines && cell.reference))

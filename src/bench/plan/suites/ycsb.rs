@@ -18,7 +18,7 @@ const KEYS: u64 = 1_000_000;
 const SECONDS: f64 = 10.0;
 /// Maximum number of records of a scan.
 const SCAN: u32 = 100;
-/// Remark of the tables' headings.
+/// Remark in the tables' headings: how updates differ from those of YCSB.
 const WHOLE: &str = "updates write the whole record, not one of its ten fields";
 
 struct Core {

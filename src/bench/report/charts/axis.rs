@@ -6,30 +6,31 @@ pub struct Axis {
     from: f64,
     to: f64,
     logarithmic: bool,
-    /// Positions of both ends of the axis in the picture.
+    /// Positions of both ends of the axis in the picture, in SVG units.
     ends: (f64, f64),
 }
 
 impl Axis {
-    /// Creates a linear axis from 0 to `largest`.
+    /// Creates a linear axis from 0 to `largest`, between the positions `ends` in the picture.
     pub fn linear(largest: f64, ends: (f64, f64)) -> Self {
         Self { from: 0.0, to: if largest > 0.0 { largest } else { 1.0 }, logarithmic: false, ends }
     }
 
-    /// Creates a logarithmic axis that extends a little beyond two positive values.
+    /// Creates a logarithmic axis that extends a little beyond two positive values, between the positions `ends` in the
+    /// picture.
     pub fn logarithmic(smallest: f64, largest: f64, ends: (f64, f64)) -> Self {
         const ROOM: f64 = 1.3;
         Self { from: (smallest / ROOM).log10(), to: (largest * ROOM).log10(), logarithmic: true, ends }
     }
 
-    /// Returns the position of a value in the picture.
+    /// Returns the position of a value in the picture, in SVG units.
     pub fn place(&self, value: f64) -> f64 {
         let value = if self.logarithmic { value.log10() } else { value };
         let part = (value - self.from) / (self.to - self.from);
         self.ends.0 + part * (self.ends.1 - self.ends.0)
     }
 
-    /// Returns round values along the axis.
+    /// Returns round values along the axis, at which the chart has labels.
     pub fn ticks(&self) -> Vec<f64> {
         if !self.logarithmic {
             return linear_ticks(self.to);

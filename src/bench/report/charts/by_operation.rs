@@ -81,12 +81,12 @@ struct Row {
     /// Text alternative of the row.
     words: String,
     style: Style,
-    /// Positions of the median and the 99th percentile; `None` if there is no result.
+    /// Horizontal positions of the median and of the 99th percentile; `None` if there is no result.
     ends: Option<(f64, f64)>,
     text: String,
 }
 
-/// Horizontal layout of the latency chart: start and end of the ranges, and start of the text after them.
+/// Horizontal layout of the latency chart, in SVG units: start and end of the ranges, and start of the text after them.
 const FROM: f64 = 108.0;
 const TO: f64 = 246.0;
 const TEXT: f64 = 254.0;
@@ -131,8 +131,8 @@ fn ticks(axis: &Axis) -> Vec<(f64, String)> {
     ticks
 }
 
-/// Returns the median and the 99th percentile of the latency in microseconds, each as the median over the
-/// repetitions.
+/// Returns the median and the 99th percentile of the latency in microseconds, each as the median over the repetitions;
+/// `None` without a result, or if the median is 0.
 fn range(entry: &Entry<'_>, kind: Operation) -> Option<(f64, f64)> {
     let p50 = spread(entry, kind, |_, latency| latency.p50_us)?.median;
     let p99 = spread(entry, kind, |_, latency| latency.p99_us)?.median;

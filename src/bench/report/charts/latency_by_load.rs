@@ -12,15 +12,15 @@ use crate::bench::{
 use askama::Template;
 use std::collections::BTreeMap;
 
-/// Comparison groups of one workload at several rates.
+/// Comparison groups (cells that may be ranked) of one workload that runs at several rates.
 pub struct Loads<'c, 'r, 'a> {
     /// Short description of the workload.
     pub title: String,
     contests: Vec<&'c ComparisonGroup<'r, 'a>>,
 }
 
-/// Collects open-loop comparison groups that differ in nothing but their rate. Workloads with only one rate
-/// are left out.
+/// Collects the comparison groups that run at a rate (open loop) and differ in nothing else, by workload. Workloads
+/// with only one rate are left out.
 pub fn of<'c, 'r, 'a>(contests: &'c [ComparisonGroup<'r, 'a>]) -> Vec<Loads<'c, 'r, 'a>> {
     let mut found: Vec<Loads<'c, 'r, 'a>> = Vec::new();
     for contest in contests.iter().filter(|contest| contest.is_paced()) {
@@ -37,7 +37,7 @@ pub fn of<'c, 'r, 'a>(contests: &'c [ComparisonGroup<'r, 'a>]) -> Vec<Loads<'c, 
     found
 }
 
-/// Returns the workload without its rate, with the number of the entry's run group and the name of its table.
+/// Returns the workload of a cell without its rate, with the number of its group of runs and the name of its table.
 fn unpaced<'e>(entry: &'e Entry<'_>) -> (usize, &'e str, Workload) {
     (entry.group, &entry.cell.table, Workload { rate: None, ..entry.cell.workload.clone() })
 }
@@ -48,8 +48,8 @@ fn title(contest: &ComparisonGroup<'_, '_>) -> String {
     format!("{}: {}, {} threads", work.name, number_format::mix(&work.mix), work.threads)
 }
 
-/// Returns the rate in operations per second and the 99th percentile of the latency in microseconds, for each
-/// store and rate.
+/// Returns, for each store, the points of its line: the rate in operations per second, and the 99th percentile of the
+/// latency in microseconds.
 fn points(loads: &Loads<'_, '_, '_>) -> BTreeMap<String, Vec<(f64, f64)>> {
     let mut found: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     for entry in loads.contests.iter().flat_map(|contest| &contest.entries) {

@@ -36,7 +36,7 @@ pub(super) struct Mark {
     pub text: String,
 }
 
-/// Edges of the area between the axes.
+/// Edges of the area between the axes of a chart, in SVG units: left, right, top and bottom.
 pub(super) const LEFT: f64 = 58.0;
 pub(super) const RIGHT: f64 = WIDTH - 14.0;
 pub(super) const TOP: f64 = 10.0;
@@ -69,7 +69,7 @@ fn is_told(quantile: f64, count: u64) -> bool {
     quantile >= 1.0 || count as f64 * (1.0 - quantile) > 1.0 - 1e-6
 }
 
-/// Draws the latency percentiles of each store.
+/// Draws a line for each store: its latency percentiles, from the median to the maximum.
 pub fn latency(contest: &ComparisonGroup<'_, '_>, styles: &Styles) -> Option<Result<String, askama::Error>> {
     let of = |entry: &&Entry<'_>| Some((entry.label(), percentiles(entry)?));
     let found: Vec<_> = contest.entries.iter().filter_map(of).collect();
@@ -101,7 +101,7 @@ pub fn latency(contest: &ComparisonGroup<'_, '_>, styles: &Styles) -> Option<Res
     Some(chart.render())
 }
 
-/// Draws the throughput over time, for each store of the repetition with the median throughput.
+/// Draws a line for each store: its throughput over time, in the repetition with the median throughput.
 pub fn timeline(contest: &ComparisonGroup<'_, '_>, styles: &Styles) -> Option<Result<String, askama::Error>> {
     let mut found = typical(contest);
     found.retain(|(_, m)| m.timeline.len() > 1 && m.timeline_slice_seconds > 0.0);

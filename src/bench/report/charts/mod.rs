@@ -25,9 +25,9 @@ pub struct Styles(Vec<String>);
 /// Style in which one store is drawn.
 #[derive(Clone, Copy)]
 pub struct Style {
-    /// Number of the colour in the style sheet.
+    /// Number of the colour in the style sheet, from 0.
     pub colour: usize,
-    /// Index of the marker in [`shapes`].
+    /// Index in [`shapes`] of the shape that marks points of the line.
     pub mark: usize,
     /// SVG dash pattern of the line.
     pub dash: &'static str,
@@ -45,14 +45,14 @@ const SHAPES: [(&str, &str); 7] = [
     ("M-4 -4l8 8m0 -8l-8 8", "10 3"),
 ];
 
-/// Returns the SVG paths of the markers, centred at 0, 0. The page defines each marker once, and charts refer
-/// to it.
+/// Returns the SVG paths of the shapes that mark points of lines, centred at 0, 0. The page defines each shape once,
+/// and charts refer to it.
 pub fn shapes() -> impl Iterator<Item = &'static str> {
     SHAPES.iter().map(|(shape, _)| *shape)
 }
 
 impl Styles {
-    /// Assigns a style to each distinct label.
+    /// Assigns a style to each distinct label of a store, in the order of first occurrence.
     pub fn new(labels: impl Iterator<Item = String>) -> Self {
         let mut known = Vec::new();
         for label in labels {
@@ -63,7 +63,7 @@ impl Styles {
         Self(known)
     }
 
-    /// Returns the style of a label.
+    /// Returns the style of the store with this label; for an unknown label, that of the first store.
     pub fn of(&self, label: &str) -> Style {
         let number = self.0.iter().position(|known| known == label).unwrap_or_default();
         let mark = number % SHAPES.len();
@@ -148,7 +148,7 @@ fn bar(entry: &Entry<'_>, spread: Option<&Spread>, unit: Unit, scale: f64, y: f6
     Bar { y, label: cut(&full_label), full_label, colour, value, text, text_x }
 }
 
-/// Shortens a label so that it fits next to the bars.
+/// Shortens a label to 14 characters, so that it fits next to the bars.
 fn cut(label: &str) -> String {
     const LETTERS: usize = 14;
     if label.chars().count() <= LETTERS {

@@ -1,4 +1,4 @@
-//! Planned looks: several evaluations of a comparison that goes on, without more false differences.
+//! Planned looks: several evaluations of a comparison that still goes on, without more false differences.
 //!
 //! An evaluation after each block would find a difference between equal stores in 40% of all comparisons, because
 //! each evaluation is one more chance. So at most five looks are planned before the first of them, and the limits of
@@ -15,19 +15,23 @@ use super::{normal, student};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Number of blocks before the first look; they also give the estimate of the noise.
+/// Number of blocks (repetitions of an interleaved comparison) before its first evaluation; the noise is estimated from
+/// them.
 pub const FIRST_LOOK: u32 = 5;
-/// Maximum number of looks.
+/// Maximum number of times that an interleaved comparison is evaluated.
 const MAX_LOOKS: u32 = 5;
-/// Minimum number of blocks from one look to the next.
+/// Minimum number of blocks (repetitions of an interleaved comparison) from one evaluation to the next.
 const BLOCKS_BETWEEN_LOOKS: u32 = 3;
 
-/// Numbers of blocks after which a comparison is evaluated, fixed before the first evaluation.
+/// Numbers of blocks (repetitions of an interleaved comparison) after which the stores are compared, fixed before the
+/// first such evaluation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Looks {
-    /// Numbers of blocks, ascending; empty if the comparison is evaluated once, after all of its blocks.
+    /// Numbers of blocks after which the comparison is evaluated, ascending; empty if it is evaluated once, after all
+    /// of its blocks.
     after_blocks: Vec<u32>,
-    /// Factor by which the plan raises the probability that chance alone is found significant at the last look.
+    /// Factor by which the plan, with its several evaluations, raises the probability that chance alone is found
+    /// significant at the last one.
     factor: f64,
 }
 
@@ -39,7 +43,8 @@ impl Looks {
     }
 
     /// Returns the plan of a comparison of `stores` stores with at most `last` blocks, chosen after the first
-    /// [`FIRST_LOOK`] blocks. At most five looks are spread evenly over the blocks, at least three blocks apart.
+    /// [`FIRST_LOOK`] blocks. At most five looks (evaluations) are spread evenly over the blocks, at least three blocks
+    /// apart.
     pub fn sized(last: u32, stores: usize) -> Self {
         let last = last.max(FIRST_LOOK);
         let steps = ((last - FIRST_LOOK) / BLOCKS_BETWEEN_LOOKS).min(MAX_LOOKS - 1);
@@ -54,7 +59,8 @@ impl Looks {
         &self.after_blocks
     }
 
-    /// Returns the number of blocks of the newest look after `blocks` blocks, or `None` before the first look.
+    /// Returns the number of blocks of the latest planned look (evaluation) when `blocks` blocks are measured, or
+    /// `None` before the first look; always `blocks` for [`once`](Self::once).
     pub fn newest(&self, blocks: u32) -> Option<u32> {
         match self.after_blocks.is_empty() {
             true => Some(blocks),
@@ -62,21 +68,22 @@ impl Looks {
         }
     }
 
-    /// Returns the factor by which the plan raises the probability that chance alone is found significant.
+    /// Returns the factor by which the plan, with its several evaluations, raises the probability that chance alone is
+    /// found significant.
     pub fn factor(&self) -> f64 {
         self.factor
     }
 
-    /// Returns the p-value over all looks of a deviation whose p-value at the look after `blocks` blocks alone is
-    /// `probability`. Both are one-sided.
+    /// Returns the p-value over all looks (evaluations) of a deviation whose p-value at the look after `blocks` blocks
+    /// alone is `probability`. Both are one-sided.
     pub fn overall(&self, probability: f64, blocks: u32) -> f64 {
         let deviation = normal::quantile(probability) * self.share(blocks).sqrt();
         let at_end = if self.after_blocks.is_empty() { probability } else { normal::tail(deviation) };
         (self.factor * at_end).min(1.0)
     }
 
-    /// Returns the number of standard errors that a deviation must exceed at the look after `blocks` blocks to be
-    /// significant. `level` is the one-sided significance level over all looks.
+    /// Returns the number of standard errors that a deviation must exceed at the look (evaluation) after `blocks`
+    /// blocks to be significant. `level` is the one-sided significance level over all looks.
     pub fn critical(&self, level: f64, blocks: u32) -> f64 {
         let at_end = level / self.factor;
         let at_look = match self.after_blocks.is_empty() {
@@ -86,15 +93,16 @@ impl Looks {
         student::critical(2.0 * at_look, f64::from(blocks) - 1.0)
     }
 
-    /// Returns the share of all blocks that are measured after `blocks` blocks, from 0 to 1.
+    /// Returns the share of the planned blocks that `blocks` blocks are, from 0 to 1; always 1 for
+    /// [`once`](Self::once).
     fn share(&self, blocks: u32) -> f64 {
         self.after_blocks.last().map_or(1.0, |last| (f64::from(blocks) / f64::from(*last)).min(1.0))
     }
 }
 
-/// Returns the factor by which planned looks after a pilot of `stores` stores raise the probability of a false
-/// difference: the largest one for any noise, two-sided at 5%. With more stores the pilot estimates the noise better.
-/// The test `factors_match_a_simulation` computes the values.
+/// Returns the factor by which planned looks (evaluations) raise the probability of a false difference among `stores`
+/// stores: the largest one for any noise, two-sided at 5%. With more stores, the first blocks estimate the noise
+/// better. The test `factors_match_a_simulation` computes the values.
 fn factor(stores: usize) -> f64 {
     if stores <= 2 { 1.8 } else { 1.4 }
 }
@@ -118,8 +126,8 @@ mod tests {
         }
     }
 
-    /// At look k of four, a deviation must exceed sqrt(4 / k) times that of the last look, apart from the difference of
-    /// Student's distribution. The factor makes all of them larger.
+    /// At the k-th of four evaluations, a deviation must exceed sqrt(4 / k) times that of the last one, apart from the
+    /// difference of Student's distribution. The plan's factor makes all of them larger.
     #[test]
     fn early_looks_need_larger_deviations() {
         let looks = Looks { after_blocks: vec![100, 200, 300, 400], factor: 1.0 };
@@ -132,7 +140,7 @@ mod tests {
         assert!(Looks { factor: 1.8, ..looks }.critical(0.025, 400) > last);
     }
 
-    /// A deviation is significant over all looks exactly if it exceeds the critical one.
+    /// The p-value over all planned evaluations is the significance level exactly for the critical deviation.
     #[test]
     fn p_values_and_critical_deviations_agree() {
         for looks in [Looks::once(), Looks::sized(20, 2), Looks::sized(20, 9)] {

@@ -31,7 +31,7 @@ impl Margin {
 }
 
 impl Default for Margin {
-    /// Returns 3%.
+    /// Returns the default margin: 3%.
     fn default() -> Self {
         Self(0.03)
     }
@@ -48,7 +48,8 @@ impl fmt::Display for Margin {
 mod tests {
     use super::*;
 
-    /// With 4 degrees of freedom, 2.132 standard errors are exceeded with probability 5% (Abramowitz and Stegun, 26.10).
+    /// A mean that lies 2.132 standard errors inside the margin has the p-value 0.05 with 4 degrees of freedom
+    /// (Abramowitz and Stegun, 26.10).
     #[test]
     fn equality_is_shown_by_the_distance_from_the_margin() {
         let margin = Margin::default();

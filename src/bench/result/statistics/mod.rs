@@ -23,7 +23,7 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / count(values))
 }
 
-/// Returns the sum of the squared deviations from the mean.
+/// Returns the sum of the squared deviations of `values` from their mean; 0 without values.
 pub fn squares(values: &[f64]) -> f64 {
     let Some(mean) = mean(values) else { return 0.0 };
     values.iter().map(|value| (value - mean).powi(2)).sum()

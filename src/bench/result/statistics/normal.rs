@@ -56,7 +56,7 @@ pub fn quantile(probability: f64) -> f64 {
         3.224_671_290_700_398e-1,
         7.784_695_709_041_462e-3,
     ];
-    /// Probability below which the approximation of the tail is used.
+    /// Probability, in either tail, below which the approximation for tails is used.
     const TAIL: f64 = 0.024_25;
     let probability = probability.clamp(1e-300, 1.0 - 1e-16);
     let in_tail = |p: f64| {

@@ -22,58 +22,59 @@ use super::{
 use crate::bench::result::spread::ENOUGH;
 use std::collections::BTreeMap;
 
-/// Comparison of all pairs of stores.
+/// Comparison of all pairs of a table's stores, with a verdict on each pair.
 #[derive(Clone, Debug)]
 pub struct Pairwise {
-    /// Compared pairs. A pair with fewer than [`ENOUGH`] common blocks is absent.
+    /// Compared pairs of stores. A pair with fewer than [`ENOUGH`] common blocks (repetitions) is absent.
     pairs: Vec<Pair>,
     /// Indices of the stores, the highest mean rate first.
     order: Vec<usize>,
 }
 
-/// Comparison of two stores.
+/// Comparison of two stores: ratio of their rates, and the verdict.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
-    /// Index of the first store.
+    /// Index of the first store of the pair.
     pub first: usize,
-    /// Index of the second store.
+    /// Index of the second store of the pair.
     pub second: usize,
     /// Geometric mean of the ratios of the first store's rate to the second's.
     pub ratio: f64,
     /// Confidence interval of `ratio`. It excludes 1 exactly if a difference is shown; the level is 95% for one pair
     /// and one look, and higher for more.
     pub interval: (f64, f64),
-    /// Number of blocks that the comparison uses.
+    /// Number of blocks (repetitions that both stores have) that the comparison uses.
     pub blocks: u32,
-    /// Verdict on the first store.
+    /// Verdict on the first store, compared with the second.
     pub verdict: Verdict,
 }
 
-/// Stores by their comparison with the best one. All lists are in the order of the ranking.
+/// Indices of stores, grouped by their comparison with the best store. Each list is in the order of the ranking.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RankGroups {
-    /// Winner's group: the best store, and all stores that differ from it by less than the margin.
+    /// Winner's group: the best store, and all stores that are shown to differ from it by less than the margin.
     pub winners: Vec<usize>,
-    /// Stores that are neither shown slower than the best by at least the margin nor equal to it.
+    /// Stores for which neither a difference from the best store nor equality to it is shown.
     pub undecided: Vec<usize>,
-    /// Stores that are slower than the best.
+    /// Stores that are shown to be slower than the best, and not shown to be within the margin.
     pub slower: Vec<usize>,
 }
 
-/// Estimate of a pair before the corrections.
+/// Estimated ratio of two stores' rates, before the corrections for the number of pairs and of evaluations.
 struct Estimate {
     first: usize,
     second: usize,
-    /// Mean logarithm of the ratio.
+    /// Mean natural logarithm of the ratio of the first store's rate to the second's.
     mean: f64,
-    /// Standard deviation of the logarithm of the ratio between blocks.
+    /// Standard deviation, between blocks (repetitions), of the logarithm of the ratio of both stores' rates.
     deviation: f64,
     blocks: u32,
 }
 
 impl Pairwise {
-    /// Compares all pairs of stores at the newest look. `stores` has the natural logarithm of the rate of each store by
-    /// block; for a metric of which lower values are better, the negated logarithm.
+    /// Compares all pairs of stores with the blocks of the latest look (evaluation) of `looks`. `stores` has the
+    /// natural logarithm of the rate of each store by block; for a metric of which lower values are better, the negated
+    /// logarithm.
     pub fn of(stores: &[BTreeMap<u32, f64>], looks: &Looks, margin: Margin) -> Self {
         let numbers = 0..stores.len();
         let both =
@@ -95,7 +96,7 @@ impl Pairwise {
         Self { pairs: pairs.collect(), order }
     }
 
-    /// Returns all compared pairs.
+    /// Returns all compared pairs of stores, without pairs that have too few common blocks.
     pub fn pairs(&self) -> &[Pair] {
         &self.pairs
     }
@@ -106,7 +107,7 @@ impl Pairwise {
         pair(first, second).copied().or_else(|| Some(pair(second, first)?.reversed()))
     }
 
-    /// Returns `true` if each pair has a verdict, so that more blocks are not needed.
+    /// Returns `true` if for each pair of stores a difference or equality is shown, so that more blocks are not needed.
     pub fn is_decided(&self) -> bool {
         let stores = self.order.len();
         self.pairs.len() == stores * stores.saturating_sub(1) / 2
@@ -118,8 +119,8 @@ impl Pairwise {
         &self.order
     }
 
-    /// Returns the stores by their comparison with the first of `order`, which has the indices of all stores, the best
-    /// first.
+    /// Returns the stores, grouped by their comparison with the first of `order`, which has the indices of all stores,
+    /// the best first.
     pub fn rank_groups(&self, order: &[usize]) -> RankGroups {
         let mut groups = RankGroups::default();
         let Some((best, others)) = order.split_first() else { return groups };
@@ -140,7 +141,8 @@ impl Pairwise {
 }
 
 impl RankGroups {
-    /// Returns the store that is faster than each of the others, or `None` if there is none or no other store.
+    /// Returns the index of the store that is shown to be faster than each of the others, or `None` if there is none or
+    /// no other store.
     pub fn winner(&self) -> Option<usize> {
         match (self.winners.as_slice(), self.undecided.is_empty(), self.slower.is_empty()) {
             ([winner], true, false) => Some(*winner),
@@ -150,7 +152,7 @@ impl RankGroups {
 }
 
 impl Pair {
-    /// Returns the comparison of the second store with the first.
+    /// Returns the comparison with both stores exchanged: of the second store with the first.
     fn reversed(self) -> Self {
         let inverse = |fraction: f64| 1.0 / (1.0 + fraction);
         let verdict = match self.verdict {
@@ -175,7 +177,7 @@ impl Pair {
     }
 }
 
-/// Result of a test with its corrected significance level.
+/// Result of a statistical test, with its corrected significance level.
 #[derive(Clone, Copy)]
 struct Tested {
     level: f64,
@@ -200,24 +202,27 @@ impl Estimate {
         is_enough.then_some(Self { first, second, mean: mean(&ratios)?, deviation, blocks })
     }
 
-    /// Returns the standard error of the mean.
+    /// Returns the standard error of the mean logarithm.
     fn error(&self) -> f64 {
         self.deviation / f64::from(self.blocks).sqrt()
     }
 
-    /// Returns the p-value of the test of difference, two-sided and over all looks.
+    /// Returns the p-value of the test for a difference of the two stores, two-sided and corrected for all looks
+    /// (evaluations).
     fn difference(&self, looks: &Looks, _: Margin) -> f64 {
         let probability = student::two_sided(self.mean / self.error(), f64::from(self.blocks) - 1.0);
         (2.0 * looks.overall(probability / 2.0, self.blocks)).min(1.0)
     }
 
-    /// Returns the p-value of the test of equality over all looks: the larger one of the two one-sided tests.
+    /// Returns the p-value of the test that the stores differ by less than the margin, corrected for all looks
+    /// (evaluations): the larger one of the two one-sided tests.
     fn equality(&self, looks: &Looks, margin: Margin) -> f64 {
         let probability = margin.equality(self.mean, self.error(), f64::from(self.blocks) - 1.0);
         looks.overall(probability, self.blocks)
     }
 
-    /// Returns the pair with its verdict.
+    /// Returns the pair with its confidence interval and its verdict, given the results of the tests for difference and
+    /// equality.
     fn judged(&self, looks: &Looks, margin: Margin, difference: Tested, equality: Tested) -> Pair {
         let reach = looks.critical(difference.level / 2.0, self.blocks) * self.error();
         let (low, high) = ((self.mean - reach).exp(), (self.mean + reach).exp());
@@ -234,8 +239,8 @@ impl Estimate {
         Pair { first, second, ratio: self.mean.exp(), interval: (low, high), blocks, verdict }
     }
 
-    /// Returns the verdict without a difference or equality, with the number of blocks that would decide it if the
-    /// estimate is right.
+    /// Returns the verdict for a pair without a shown difference or equality, with the number of blocks that would
+    /// decide it if the estimate is right. `difference` and `equality` are the significance levels of both tests.
     fn undecided(&self, looks: &Looks, margin: Margin, difference: f64, equality: f64) -> Verdict {
         let deviation = self.deviation / std::f64::consts::SQRT_2;
         let noise = Noise { deviation, freedom: f64::INFINITY };

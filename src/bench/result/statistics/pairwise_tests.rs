@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Returns the values of a store by block, from its deviations in percent.
+/// Returns the logarithms of a store's rate by block number; `percent` has them in percent (10.0 for 0.1).
 fn store(percent: &[f64]) -> BTreeMap<u32, f64> {
     (0..).zip(percent.iter().map(|one| one / 100.0)).collect()
 }
@@ -21,8 +21,8 @@ fn plus(difference: f64) -> [f64; 5] {
     CALM.map(|value| difference - value)
 }
 
-/// The logarithms of the ratio have mean 0.1 and standard deviation 0.00632: t = 2.776 with 4 degrees of freedom gives
-/// 0.1 +- 0.00785.
+/// The logarithms of both stores' ratio have mean 0.1 and standard deviation 0.00632 in five blocks: t = 2.776 with 4
+/// degrees of freedom gives the confidence interval 0.1 +- 0.00785.
 #[test]
 fn interval_has_the_width_of_students_distribution() {
     let pairwise = once(&[store(&plus(10.0)), store(&CALM)]);
@@ -90,7 +90,7 @@ fn a_comparison_is_the_same_from_both_sides() {
     }
 }
 
-/// A difference that one pair shows is lost among the 45 pairs of ten stores.
+/// A difference that is significant between two stores alone is not significant among the 45 pairs of ten stores.
 #[test]
 fn intervals_are_wider_for_more_pairs() {
     let (fast, slow) = (store(&[1.9, 0.4, 1.6, 0.9, 1.4]), store(&CALM));
@@ -105,7 +105,8 @@ fn intervals_are_wider_for_more_pairs() {
     assert!(!ten.between(0, 1).unwrap().verdict.is_different(), "{:?}", ten.between(0, 1));
 }
 
-/// The interval excludes 1 exactly if the verdict is a difference, at each look and with any number of pairs.
+/// The confidence interval of a ratio excludes 1 exactly if the verdict is a difference, at each look and with any
+/// number of pairs.
 #[test]
 fn intervals_and_verdicts_agree() {
     let shifts = [0.0, 0.4, 0.8, 1.2, 2.0, 3.0];

@@ -10,29 +10,30 @@ use super::{
 };
 use std::collections::BTreeMap;
 
-/// Significance level of differences, two-sided, for all pairs of a table together.
+/// Significance level of the tests for differences, two-sided, for all pairs of a table's stores together.
 pub const LEVEL: f64 = 0.05;
-/// Probability with which a difference of the margin shall be found.
+/// Probability with which a difference as large as the margin is found (power).
 pub const POWER: f64 = 0.95;
-/// Power for which a plan is made from an estimate of the noise. The plan is too short if the estimate is too small by
-/// chance, and the early looks cost some power, so that [`POWER`] remains.
+/// Power for which the number of blocks is planned from an estimate of the noise. The plan is too short if the estimate
+/// is too small by chance, and the early looks cost some power, so that [`POWER`] remains.
 const PLANNED_POWER: f64 = 0.97;
-/// Maximum number of blocks of a plan.
+/// Maximum number of blocks (repetitions of a comparison) that are planned.
 pub const MAX_BLOCKS: u32 = 1000;
 
-/// Noise of a store: the standard deviation of the logarithm of its rate between two instances in the same block.
+/// Noise of a store: the standard deviation of the logarithm of its rate between instances of the store in one block
+/// (repetition).
 #[derive(Clone, Copy, Debug)]
 pub struct Noise {
-    /// Standard deviation.
+    /// Standard deviation of the logarithm of a store's rate.
     pub deviation: f64,
-    /// Degrees of freedom of `deviation`; infinite if it is known, not estimated.
+    /// Degrees of freedom of the estimate `deviation`; infinite if it is known, not estimated.
     pub freedom: f64,
 }
 
 impl Noise {
-    /// Estimates the noise from the logarithm of the rate of each store by block. Only blocks that all stores have are
-    /// used. What the stores of a block have in common is no noise. Returns `None` with fewer than two stores or
-    /// blocks.
+    /// Estimates the noise of a store from the logarithm of the rate of each store by block. Only blocks that all
+    /// stores have are used. What the stores of a block have in common is no noise. Returns `None` with fewer than two
+    /// stores or blocks.
     pub fn of(stores: &[BTreeMap<u32, f64>]) -> Option<Self> {
         let (first, others) = stores.split_first()?;
         let common = first.keys().filter(|block| others.iter().all(|store| store.contains_key(block)));
@@ -52,15 +53,15 @@ impl Noise {
         (freedom >= 1.0).then(|| Self { deviation: (rest.max(0.0) / freedom).sqrt(), freedom })
     }
 
-    /// Returns the number of blocks with which differences of `margin` between `stores` stores are found with
-    /// [`POWER`], at least [`FIRST_LOOK`] and at most [`MAX_BLOCKS`].
+    /// Returns the number of blocks with which differences as large as `margin` between `stores` stores are found with
+    /// probability [`POWER`], at least [`FIRST_LOOK`] and at most [`MAX_BLOCKS`].
     pub fn blocks(&self, margin: Margin, stores: usize) -> u32 {
         let level = LEVEL / pairs(stores) / Looks::sized(FIRST_LOOK, stores).factor();
         self.about(margin.logarithm(), level, PLANNED_POWER).unwrap_or(MAX_BLOCKS).max(FIRST_LOOK)
     }
 
-    /// Returns about how many blocks find a `difference` with the probability `power`, or `None` above [`MAX_BLOCKS`].
-    /// `level` is the two-sided significance level.
+    /// Returns about how many blocks (repetitions) find a `difference` of logarithms with the probability `power`, or
+    /// `None` above [`MAX_BLOCKS`]. `level` is the two-sided significance level.
     ///
     /// Uses the formula 2 (s/d)^2 (a + b)^2 + z^2 / 2 for the noise s, the difference d and the quantiles a of the level
     /// and b of the power. With Student's quantiles for the blocks of the estimate, an estimate that is too small by
@@ -84,8 +85,9 @@ pub fn pairs(stores: usize) -> f64 {
     count(stores) * (count(stores) - 1.0) / 2.0
 }
 
-/// Returns the smallest difference that is found with [`POWER`] after `blocks` blocks, at least two.
-/// `deviation` is the known standard deviation of a store's instances, and `level` the two-sided significance level.
+/// Returns the smallest difference of logarithms that is found with probability [`POWER`] after `blocks` blocks, at
+/// least two. `deviation` is the known standard deviation of a store's instances, and `level` the two-sided
+/// significance level.
 pub fn detectable(deviation: f64, blocks: u32, level: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1e4 * deviation);
     for _ in 0..60 {
@@ -95,9 +97,10 @@ pub fn detectable(deviation: f64, blocks: u32, level: f64) -> f64 {
     high
 }
 
-/// Returns the probability that a `difference` is significant, in its direction, after `blocks` blocks.
+/// Returns the probability (power) that a `difference` of logarithms is found significant, in its direction, after
+/// `blocks` blocks at the two-sided significance `level`.
 fn power(deviation: f64, difference: f64, level: f64, blocks: u32) -> f64 {
-    /// Steps of the integral over the estimated standard deviation.
+    /// Number of steps of the integral over the estimated standard deviation.
     const STEPS: u32 = 100;
     if deviation <= 0.0 {
         return 1.0;
@@ -133,8 +136,6 @@ fn count(number: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// Computed with the noncentral t distribution. The usual approximation, 2 (s/d)^2 (1.96 + 1.64)^2 + 2, gives 7, 12
-    /// and 22 for one pair; after 40 blocks the power for 36 pairs and s = 2.6% is 94.7%.
     /// Returns the number of blocks after which a `difference` is found with [`POWER`] if the comparison is evaluated once,
     /// or `None` if [`MAX_BLOCKS`] are too few. `deviation` is the known standard deviation of a store's instances, and
     /// `level` the two-sided significance level.
@@ -151,6 +152,9 @@ mod tests {
         Some(enough)
     }
 
+    /// Expected values were computed with the noncentral t distribution. The usual approximation,
+    /// 2 (s/d)^2 (1.96 + 1.64)^2 + 2, gives 7, 12 and 22 for one pair; after 40 blocks the power for 36 pairs and
+    /// s = 2.6% is 94.7%.
     #[test]
     fn a_difference_of_three_percent_needs_the_known_numbers_of_blocks() {
         for (pairs, expected) in [(1.0, [8, 12, 22]), (36.0, [14, 23, 41])] {
@@ -169,8 +173,8 @@ mod tests {
         assert!(blocks_needed(0.0184, found + 1e-6, LEVEL) == Some(5));
     }
 
-    /// The differences of the stores in the two common blocks are 7.98 and 8.02: a standard deviation of
-    /// 0.02 sqrt(2) for the pair, and 0.02 for each store.
+    /// Only what the stores of a block do not have in common is noise: their differences in the two common blocks are
+    /// 7.98 and 8.02, which is a standard deviation of 0.02 sqrt(2) for the pair, and of 0.02 for each store.
     #[test]
     fn noise_is_what_the_stores_of_a_block_do_not_share() {
         let numbered = |values: &[f64]| -> BTreeMap<u32, f64> { (0..).zip(values.iter().copied()).collect() };

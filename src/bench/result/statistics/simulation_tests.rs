@@ -13,18 +13,18 @@ use super::{
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use std::collections::BTreeMap;
 
-/// Standard deviation of what all stores of a block have in common.
+/// Standard deviation of the part of the logarithm of the rate that all stores of a simulated block have in common.
 const BLOCK_NOISE: f64 = 0.05;
 
-/// Returns a standard normal number (Box and Muller).
+/// Returns a random number from the standard normal distribution (Box and Muller).
 fn draw(random: &mut SmallRng) -> f64 {
     let (one, other): (f64, f64) = (random.random_range(1e-300..1.0), random.random());
     (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos()
 }
 
 /// Simulates a comparison as the program carries it out: five blocks, a plan, then blocks until each pair has a verdict
-/// or the plan ends. Store 0 is slower than the others by `loss`. Returns the comparison at the last look and the
-/// number of blocks.
+/// or the plan ends. Store 0 is slower than the others by `loss` (a difference of logarithms), and `deviation` is the
+/// noise. Returns the comparison at the last look and the number of blocks.
 fn compared(stores: usize, deviation: f64, loss: f64, random: &mut SmallRng) -> (Pairwise, u32) {
     let margin = Margin::default();
     let mut values: Vec<BTreeMap<u32, f64>> = vec![BTreeMap::new(); stores];
@@ -53,8 +53,8 @@ fn compared(stores: usize, deviation: f64, loss: f64, random: &mut SmallRng) -> 
     unreachable!("the last look returns");
 }
 
-/// Largest number of events among `all` that a true rate of `rate` makes likely: exceeded in one of a thousand
-/// simulations (normal approximation of the binomial distribution).
+/// Returns the largest likely number of events among `all` trials with the true rate `rate`: exceeded in one of a
+/// thousand simulations (normal approximation of the binomial distribution).
 fn at_most(rate: f64, all: u32) -> f64 {
     let all = f64::from(all);
     rate * all + 3.09 * (all * rate * (1.0 - rate)).sqrt() + 0.5
@@ -107,7 +107,8 @@ fn nine_stores_differ_only_if_one_is_slower() {
     }
 }
 
-/// Without a plan, a look after every block from 5 to 30 finds a difference between equal stores far too often.
+/// An evaluation after every block from 5 to 30, without planned looks, finds a difference between equal stores in more
+/// than 15% of all comparisons.
 #[test]
 fn looks_without_a_plan_find_differences_that_are_none() {
     let mut random = SmallRng::seed_from_u64(3);
@@ -126,8 +127,9 @@ fn looks_without_a_plan_find_differences_that_are_none() {
     assert!(wrong > 60, "{wrong} of 400");
 }
 
-/// Simulated factor for one pair among `stores` equal stores, whose margin is `1 / noise` standard deviations of an
-/// instance: the probability that a planned look finds a difference, divided by that of the last look alone.
+/// Returns the simulated factor for one pair among `stores` equal stores, whose margin is `1 / noise` standard
+/// deviations of an instance: the probability that a planned look finds a difference, divided by that of the last look
+/// alone.
 fn simulated_factor(stores: usize, noise: f64, random: &mut SmallRng) -> f64 {
     const RUNS: usize = 20_000;
     let margin = Margin::default();
@@ -161,9 +163,9 @@ fn simulated_factor(stores: usize, noise: f64, random: &mut SmallRng) -> f64 {
     LEVEL / (2.0 * normal::tail(critical))
 }
 
-/// The factors are rounded up from 100,000 simulations with each of 8 kinds of noise, from 0.35 to 0.9 margins: at most
-/// 1.78 for two stores, 1.39 for three, 1.37 for four and 1.32 for nine.
-/// The tolerance is three standard errors of 20,000: 3 sqrt(0.95 / 0.05 / 20,000) = 9%.
+/// The factors of planned looks are rounded up from 100,000 simulations with each of 8 kinds of noise, from 0.35 to 0.9
+/// margins: at most 1.78 for two stores, 1.39 for three, 1.37 for four and 1.32 for nine. The tolerance is three
+/// standard errors of 20,000: 3 sqrt(0.95 / 0.05 / 20,000) = 9%.
 #[test]
 fn factors_match_a_simulation() {
     let mut random = SmallRng::seed_from_u64(4);

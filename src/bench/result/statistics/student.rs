@@ -2,7 +2,8 @@
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
-/// Maximum of the degrees of freedom; above it, the distribution is practically normal.
+/// Maximum number of degrees of freedom; above it, Student's distribution is practically normal, and the maximum is
+/// used.
 const MAX_FREEDOM: f64 = 400.0;
 
 /// Returns the two-sided p-value of `t`: the probability of a deviation of at least `t` standard errors by
@@ -17,6 +18,7 @@ pub fn two_sided(t: f64, freedom: f64) -> f64 {
 }
 
 /// Returns the number of standard errors that a deviation exceeds, on either side, with probability `p`; at most 1e6.
+/// `freedom` is the degrees of freedom.
 pub fn critical(p: f64, freedom: f64) -> f64 {
     let off = |logarithm: f64| two_sided(logarithm.exp(), freedom).max(f64::MIN_POSITIVE).ln() - p.ln();
     // The logarithm of p is nearly a line over that of t: false position with the Illinois rule.
@@ -40,8 +42,8 @@ pub fn critical(p: f64, freedom: f64) -> f64 {
     f64::midpoint(low, high).exp()
 }
 
-/// Returns the probability of a value between `-t` and `t`: the finite series of Abramowitz and Stegun,
-/// 26.7.3 and 26.7.4.
+/// Returns the probability of a value of Student's distribution between `-t` and `t`: the finite series of Abramowitz
+/// and Stegun, 26.7.3 and 26.7.4.
 fn within(t: f64, freedom: f64) -> f64 {
     let angle = (t / freedom.sqrt()).atan();
     let (sine, cosine) = angle.sin_cos();
@@ -60,8 +62,8 @@ fn within(t: f64, freedom: f64) -> f64 {
     }
 }
 
-/// Returns a positive lower limit for the p-value, at most 1e-14. For a large `t`, `1 - within(t)` is only
-/// rounding noise and may be 0.
+/// Returns a positive lower limit for the two-sided p-value of `t`, at most 1e-14. For a large `t`, `1 - within(t)` is
+/// only rounding noise and may be 0.
 fn tail_bound(t: f64, freedom: f64) -> f64 {
     let angle = FRAC_PI_2 - (t / freedom.sqrt()).atan();
     // The probability beyond `t` is below sin(angle)^freedom for all degrees of freedom.

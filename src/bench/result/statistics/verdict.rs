@@ -6,54 +6,59 @@ use std::fmt;
 /// Verdict on the first of two stores, compared with the second. All percentages are fractions (0.1 for 10%).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
-    /// The rate of the first store is higher, and not shown to be within the margin.
+    /// The rate of the first store is higher, and the difference is not shown to be below the margin (which counts as
+    /// equal).
     Faster {
-        /// Nearer end of the confidence interval: 0.1 if the rate is at least 1.1 times that of the second.
+        /// Smallest difference in the confidence interval, as a fraction: 0.1 if the rate is at least 1.1 times that of
+        /// the second store.
         at_least: f64,
     },
-    /// The rate of the first store is lower, and not shown to be within the margin.
+    /// The rate of the first store is lower, and the difference is not shown to be below the margin (which counts as
+    /// equal).
     Slower {
-        /// Nearer end of the confidence interval: 0.1 if the rate is at most 0.9 times that of the second.
+        /// Smallest difference in the confidence interval, as a fraction: 0.1 if the rate is at most 0.9 times that of
+        /// the second store.
         at_least: f64,
     },
     /// The rate of the first store is higher, but by less than the margin. In a ranking this is a tie.
     SlightlyFaster {
-        /// Estimated difference.
+        /// Estimated difference of the rates, as a fraction: 0.02 if the first store is 2% faster.
         by: f64,
-        /// Margin of the comparison.
+        /// Difference below which stores count as equal.
         margin: Margin,
     },
     /// The rate of the first store is lower, but by less than the margin. In a ranking this is a tie.
     SlightlySlower {
-        /// Estimated difference.
+        /// Estimated difference of the rates, as a fraction: 0.02 if the first store is 2% slower.
         by: f64,
-        /// Margin of the comparison.
+        /// Difference below which stores count as equal.
         margin: Margin,
     },
     /// The stores differ by less than the margin, and neither is shown to be faster.
     Equal {
-        /// Margin of the comparison.
+        /// Difference below which stores count as equal.
         margin: Margin,
     },
-    /// Neither a difference nor equality is shown.
+    /// Neither a difference of the two stores nor their equality is shown.
     CannotTell {
-        /// Number of blocks after which a verdict is likely; `None` above [`super::sample_size::MAX_BLOCKS`].
+        /// Number of blocks (repetitions) after which a verdict is likely; `None` above
+        /// [`super::sample_size::MAX_BLOCKS`].
         blocks: Option<u32>,
         /// `true` if more blocks can also show that the stores are equal; `false` if the difference is so near the
         /// margin, or so far beyond it, that only a difference can be shown.
         may_be_equal: bool,
-        /// Margin of the comparison.
+        /// Difference below which stores count as equal.
         margin: Margin,
     },
 }
 
 impl Verdict {
-    /// Returns `true` if a difference or equality is shown.
+    /// Returns `true` if a difference of the two stores or their equality is shown.
     pub fn is_decided(self) -> bool {
         !matches!(self, Self::CannotTell { .. })
     }
 
-    /// Returns `true` if a difference is shown, whether or not it is within the margin.
+    /// Returns `true` if a difference of the two stores is shown, whether or not it is within the margin.
     pub fn is_different(self) -> bool {
         match self {
             Self::Faster { .. } | Self::Slower { .. } => true,
@@ -95,7 +100,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Returns a fraction in percent, with one decimal place below 10%. `round` chooses the last digit.
+/// Returns a fraction as text in percent, with one decimal place below 10%: "4.1%". `round` chooses the last digit.
 fn percent(fraction: f64, round: fn(f64) -> f64) -> String {
     match fraction < 0.1 {
         true => format!("{:.1}%", round(fraction * 1e3) / 10.0),

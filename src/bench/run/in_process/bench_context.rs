@@ -1,4 +1,4 @@
-//! The engine that the threads call, and its expected contents.
+//! Engine that the driver's threads call, and the pairs that it should hold.
 
 use crate::{
     bench::{
@@ -13,39 +13,40 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Number of locks that the read-modify-writes of all keys share.
 const STRIPES: usize = 1024;
 
-/// An engine under measurement, with its expected contents.
+/// Engine under measurement in this process, with the pairs that it should hold and the way in which it is called.
 pub struct InProcessBench<'e> {
     /// The engine under measurement.
     pub engine: &'e dyn Engine,
-    /// The pairs that the workload may write.
+    /// Generator of the keys and values that the workload may write.
     pub data: &'e Data,
-    /// Keys that exist, and the versions of their values.
+    /// Record of the keys that should exist, and of the versions of their values.
     pub live: &'e KeyLedger,
     /// `true` if a write returns only when it is durable.
     pub sync: bool,
-    /// `true` if a thread of the driver syncs every second.
+    /// `true` if a thread of the driver syncs the engine every second (fsync policy `everysec`).
     pub sync_every_second: bool,
     /// `true` if a commit thread commits waiting writes together, as kvbench's server does it. Otherwise each
     /// thread commits its own writes, as in a program that embeds the engine.
     pub in_groups: bool,
     /// Keyspace layer over `engine`, through which values that expire are written; `None` if they do not expire.
     pub store: Option<&'e Store>,
-    /// `true` for the load, whose values expire evenly over the time to live.
+    /// `true` while the keys are loaded: loaded values expire evenly over the time to live.
     pub is_load: bool,
     /// `true` for the no-op engine, whose scans return the keys that existed at the first scan.
     pub is_reference: bool,
-    /// `true` if the engine's allocations are counted.
+    /// `true` if the engine's memory allocations are counted.
     pub counts: bool,
-    /// Held by the thread that writes, if the engine takes one write at a time and leaves the locking to its
-    /// caller.
+    /// Lock held by the thread that writes, if the engine takes one write at a time and leaves the locking to its
+    /// caller; otherwise `None`.
     turn: Option<Mutex<()>>,
-    /// Locks held from the read to the write of a read-modify-write. A key uses the lock of its number modulo
-    /// the number of locks.
+    /// Locks, each held from the read to the write of a read-modify-write. A key uses the lock of its number modulo the
+    /// number of locks.
     stripes: Vec<Mutex<()>>,
 }
 
 impl<'e> InProcessBench<'e> {
-    /// Creates a benchmark of `engine`, which holds the pairs that `live` records. Writes are not synced.
+    /// Creates a benchmark of `engine`, which must hold the pairs that `live` records. Writes are not synced, until
+    /// fields are set.
     pub fn new(engine: &'e dyn Engine, data: &'e Data, live: &'e KeyLedger) -> Self {
         Self {
             engine,
@@ -63,20 +64,20 @@ impl<'e> InProcessBench<'e> {
         }
     }
 
-    /// Commits a write batch.
+    /// Commits a write batch, and syncs it if `sync` is set. Waits for other writers if the engine takes one at a time.
     pub(super) fn write(&self, batch: &Batch<'_>) -> engine::Result<()> {
         let _turn = self.turn.as_ref().map(lock);
         self.call(|| self.engine.write(batch, self.sync))
     }
 
-    /// Calls the engine. If allocations are counted, those during the call are counted, and none of the
-    /// harness.
+    /// Runs `work`, which calls the engine. If allocations are counted, those during the call are counted, and none of
+    /// the harness.
     #[inline]
     pub(super) fn call<T>(&self, work: impl FnOnce() -> T) -> T {
         if self.counts { allocations::counted(work) } else { work() }
     }
 
-    /// Locks the key `index` against other read-modify-writes.
+    /// Locks the key with the number `index` against other read-modify-writes, until the guard is dropped.
     pub(super) fn hold(&self, index: u64) -> Option<MutexGuard<'_, ()>> {
         self.stripes.get(index as usize % STRIPES).map(lock)
     }

@@ -13,10 +13,11 @@ use crate::{
 };
 use std::time::Instant;
 
-/// Opens the store of a job, for the first time or again.
+/// Function that opens the store of a job, for the first time or again.
 pub(super) type Open<'s> = &'s dyn Fn() -> Result<Box<dyn Engine>, String>;
 
-/// Compacts the files, opens the store again and compares its number of keys with `live`.
+/// Compacts the files, opens the store again and compares its number of keys with `live`. Returns the outcome with the
+/// time of the compaction, and the opened engine.
 pub(super) fn compact(
     engine: Box<dyn Engine>,
     live: &KeyLedger,
@@ -52,9 +53,9 @@ pub(super) struct CloseReport {
 }
 
 impl CloseReport {
-    /// Closes the store. A store with files is opened again, to measure the time and to compare the number of
-    /// keys. `verify` reads the values: of a store with files after it was opened again, of one in memory
-    /// before the close.
+    /// Closes the store and measures the time. A store with files is opened again, to measure that time too and to
+    /// compare the number of keys with `live`. `verify` compares the values: of a store with files after it was opened
+    /// again, of one in memory before the close.
     pub fn of(
         engine: Box<dyn Engine>,
         live: &KeyLedger,
@@ -90,8 +91,8 @@ impl CloseReport {
         Ok(end)
     }
 
-    /// Adds the result to a cell's measurement. The file size is added only if the cell was in the `last`
-    /// step before the close.
+    /// Adds the result to a cell's measurement. The size of the closed files is added only if `last` is `true`: no cell
+    /// was measured between this one and the close.
     pub fn add_to(&self, measurement: &mut Measurement, cell: &Cell, last: bool) {
         measurement.close_seconds = Some(self.close_seconds);
         measurement.reopen_seconds = self.reopen_seconds;
@@ -106,7 +107,7 @@ impl CloseReport {
     }
 }
 
-/// Returns the measurement of a single action from `begin` until now. A single action has no throughput.
+/// Returns the measurement of a single action, such as a compaction, from `begin` until now. It has no throughput.
 pub(super) fn once(begin: Instant) -> Measurement {
     Measurement { operations: 1, seconds: begin.elapsed().as_secs_f64(), ..Measurement::default() }
 }

@@ -1,4 +1,4 @@
-//! The driver: operating system threads that call an engine.
+//! The driver of measurements in process: operating system threads that call an engine.
 
 pub use super::bench_context::InProcessBench;
 use super::{
@@ -33,26 +33,26 @@ use std::{
     time::Duration,
 };
 
-/// State that the threads of a phase share.
+/// State that the driver's threads share while workloads run.
 pub(super) struct Shared<'b> {
     pub bench: &'b InProcessBench<'b>,
     pub clock: Clock,
-    /// Passed by all threads of the workloads and the thread that started them.
+    /// Barrier at which all threads of the workloads and the thread that started them wait for each other.
     pub barrier: Barrier,
-    /// Number of threads of the first workload that still run.
+    /// Number of threads of the first workload that still run; with the last of them all workloads end.
     leaders: AtomicU32,
     /// `true` when all threads of the first workload have ended.
     pub stop: AtomicBool,
-    /// Writes that wait for a group commit.
+    /// Queue of the writes that wait for the commit thread (group commit).
     pub groups: CommitQueue<CommitRequest>,
-    /// Number of syncs by the timer.
+    /// Number of syncs that the thread with the one-second timer has made (fsync policy `everysec`).
     timer_syncs: AtomicU64,
 }
 
 impl InProcessBench<'_> {
-    /// Runs workloads at the same time, until the first of them ends. Returns one result for each workload. A
-    /// thread that panics ends, and its panic is a fault of its workload. `usage` reads the resources that
-    /// the process has used so far.
+    /// Runs workloads at the same time, until the first of them ends. Returns one result for each workload. A thread
+    /// that panics ends, and its panic is a fault of its workload. `usage` reads the resources that the process has
+    /// used so far; it is called before and after the measurement.
     pub fn run(&self, workloads: &[&Workload], usage: impl Fn() -> ProcessUsage) -> Vec<PhaseResult> {
         let threads: u32 = workloads.iter().map(|workload| workload.threads).sum();
         let shared = Shared::new(self, threads, workloads.first().map_or(0, |first| first.threads));
@@ -111,7 +111,8 @@ impl InProcessBench<'_> {
 }
 
 impl<'b> Shared<'b> {
-    /// Creates the state for `threads` threads of all workloads, of which the first workload has `leaders`.
+    /// Creates the state for `threads` threads of all workloads together, `leaders` of which are those of the first
+    /// workload.
     pub fn new(bench: &'b InProcessBench<'b>, threads: u32, leaders: u32) -> Self {
         Self {
             bench,
@@ -126,7 +127,7 @@ impl<'b> Shared<'b> {
 }
 
 impl Shared<'_> {
-    /// Starts the threads of a workload. `leads` is `true` for the workload with which all others end.
+    /// Starts the threads of a workload. `leads` is `true` for the first workload, with which all others end.
     fn spawn<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
@@ -143,8 +144,9 @@ impl Shared<'_> {
         (0..workload.threads).map(start).collect()
     }
 
-    /// Starts the thread of the timer and the commit thread, if the benchmark has them; returns each with its
-    /// name. `threads` is the number of threads of all workloads.
+    /// Starts the background threads that the benchmark needs: the one for a sync every second, the one for active
+    /// expiration, and the commit thread. Returns each with its name. `threads` is the number of threads of all
+    /// workloads.
     pub fn spawn_background<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
@@ -171,8 +173,8 @@ impl Shared<'_> {
         background
     }
 
-    /// Executes one thread: warm-up, then measurement. Returns the start of the measurement in nanoseconds,
-    /// and its record.
+    /// Executes the operations of one driver thread: warm-up, then measurement. Returns the start of the measurement in
+    /// nanoseconds of the clock, and the thread's record.
     fn drive(
         &self,
         mut worker: Worker<'_>,
@@ -229,8 +231,8 @@ impl Shared<'_> {
         self.bench.sync_every_second.then(|| self.timer_syncs.load(Ordering::SeqCst))
     }
 
-    /// Syncs until the phase ends, a second of running time after the previous sync. Unlike kvbench's server, it
-    /// also syncs if there were no writes.
+    /// Syncs the engine one second after the previous sync, again and again until the measurement ends; time in which
+    /// the process is stopped does not count. Unlike kvbench's server, it also syncs if there were no writes.
     ///
     /// # Errors
     ///
@@ -254,7 +256,8 @@ impl Shared<'_> {
     }
 }
 
-/// Returns the record of a thread, or one with a fault if the thread panicked outside of its operations.
+/// Returns the record of a driver thread that has ended, or one with a fault if the thread panicked outside of its
+/// operations.
 pub(super) fn joined(outcome: thread::Result<(u64, Recorder)>) -> (u64, Recorder) {
     outcome.unwrap_or_else(|payload| (0, Recorder::of_fault(Fault::Error(panics::message(&*payload)))))
 }

@@ -8,15 +8,15 @@ use crate::{
 };
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// One write of a thread's batch. Reused together with its memory.
+/// One write of a driver thread's batch. Its buffers are reused for later writes.
 #[derive(Clone)]
 pub(super) struct Write {
     pub kind: Operation,
     pub index: u64,
     pub key: Vec<u8>,
-    /// `None` for a delete.
+    /// Value to put; `None` for a delete.
     pub value: Option<Vec<u8>>,
-    /// `None` if the value does not expire.
+    /// Time to live of the value; `None` if it does not expire.
     pub lifetime: Option<Lifetime>,
     pub start: u64,
 }
@@ -39,7 +39,7 @@ impl Write {
     }
 }
 
-/// Commit request of a thread: the first `count` of `writes`.
+/// Commit request of a driver thread: the first `count` elements of `writes`.
 pub(super) struct CommitRequest {
     writes: Vec<Write>,
     count: usize,
@@ -47,7 +47,7 @@ pub(super) struct CommitRequest {
     slot: Arc<OutcomeSlot>,
 }
 
-/// Commits through the keyspace layer: only values that expire are written so.
+/// Commits through the keyspace layer, which is used only for values that expire.
 impl Work for CommitRequest {
     fn run<'g>(&'g mut self, txn: &mut Txn<'g>) {
         let Self { writes, count, outcome, .. } = self;
@@ -137,7 +137,8 @@ pub(super) fn commit_here(
     (writes, outcome)
 }
 
-/// Commits a group as one write batch by `commit`. A panic is an error of all writes of the group.
+/// Commits the requests of several threads as one write batch, by calling `commit`, and stores the outcome in each
+/// request. A panic is an error of all of them.
 pub(super) fn commit_batch(
     group: &mut [CommitRequest],
     commit: impl FnOnce(&Batch<'_>) -> engine::Result<()>,
@@ -147,8 +148,9 @@ pub(super) fn commit_batch(
     group.iter_mut().for_each(|request| request.outcome.clone_from(&outcome));
 }
 
-/// Runs the commit thread: commits group after group by `carry_out` until the queue is closed. `threads` is the
-/// number of threads that call [`commit`], each with one request at a time.
+/// Runs the commit thread: commits group after group of the queue's requests by `carry_out`, until the queue is closed,
+/// and wakes the threads that wait. `threads` is the number of threads that call [`commit`], each with one request at a
+/// time.
 pub(super) fn serve(
     queue: &CommitQueue<CommitRequest>,
     threads: usize,

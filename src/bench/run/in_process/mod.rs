@@ -37,7 +37,8 @@ use open::{fsync, loaded, open_options};
 use open_store::Opened;
 use std::{sync::Arc, time::Instant};
 
-/// Measures the cells of a job. Returns the text of an error that leaves all cells unmeasured.
+/// Measures the cells of a job in this process. Returns a report for each, or the text of an error that leaves all
+/// cells unmeasured.
 pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     let Some(first) = job.cells.first() else { return Ok(Vec::new()) };
     if first.workload.step == CellKind::Recovery {
@@ -102,7 +103,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     Ok(reports)
 }
 
-/// A store in the course of a job.
+/// Open store of a job in process, with the reports of the cells measured so far.
 struct Session<'s> {
     opened: Opened,
     open_under: OpenUnder<'s>,
@@ -115,14 +116,14 @@ struct Session<'s> {
     base: Memory,
     /// Reports of the cells measured so far.
     reports: Vec<Report>,
-    /// Reason why the files are not compacted, after a cell that should have compacted them.
+    /// Reason why the engine cannot compact its files, set by a cell that should have compacted them.
     uncompacted: Option<String>,
-    /// `true` if the comparison that started this process says when the store runs.
+    /// `true` if the store runs only in slices of time that another process requests (`--interleave`).
     in_slices: bool,
 }
 
 impl Session<'_> {
-    /// Measures cells that run at the same time.
+    /// Measures cells that run at the same time, and adds their reports.
     fn step(mut self, cells: &[Cell]) -> Result<Self, String> {
         let Some(first) = cells.first() else { return Ok(self) };
         match first.workload.step {
@@ -155,8 +156,8 @@ impl Session<'_> {
         Ok(self)
     }
 
-    /// Measures cells of operations that run at the same time, and compares the number of keys before and
-    /// after.
+    /// Measures cells of operations that run at the same time, and compares the number of keys before and after with
+    /// the expected one.
     fn counted(&self, cells: &[Cell]) -> Result<Vec<Measurement>, String> {
         let (engine, live) = (self.opened.engine(), self.live);
         let real = !cells.iter().any(|cell| cell.reference || synthetic::is_reference(&cell.target.store));
@@ -212,7 +213,8 @@ impl Session<'_> {
         Ok(measurements)
     }
 
-    /// Opens the store again without its files in the page cache, if the cells read a cold store.
+    /// Opens the store again without its files in the page cache, if `--cold` is given or the cells count the reads of
+    /// a device of their own.
     fn with_cold_cache(mut self, job: &Job, cells: &[Cell]) -> Result<Self, String> {
         let own_device = reads_own_device(cells);
         if self.files.is_none() || !(job.cold || own_device) {
@@ -241,7 +243,8 @@ impl Session<'_> {
         Ok(self)
     }
 
-    /// Runs and measures a step that removes keys, and compares the number of remaining keys.
+    /// Measures a cell that removes keys by `remove`, compares the number of remaining keys with the expected one, and
+    /// adds the cell's report.
     fn removed(&mut self, cell: &Cell, remove: retain_pop::Remove) -> Result<(), String> {
         let content =
             retain_pop::Content { data: self.data, live: self.live, sync: self.policy == Fsync::Always };
@@ -252,7 +255,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Adds the measurement of a step that began with `before` keys.
+    /// Adds the report of a cell whose measurement began with `before` keys in the store.
     fn push_step(&mut self, cell: &Cell, measurement: Measurement, before: u64) {
         let (keys_before, keys_after) = (Some(before), Some(self.live.count()));
         let outcome = Outcome::Measured(Measurement { keys_before, keys_after, ..measurement });
@@ -276,7 +279,7 @@ impl Session<'_> {
     }
 }
 
-/// Reads the values that an engine should hold, and compares them.
+/// Reads values that the engine should hold, all or a random sample of `job.verified`, and compares them.
 fn verify(engine: &dyn Engine, data: &Data, live: &KeyLedger, job: &Job) -> Verified {
     let Some(first) = job.cells.first().filter(|_| live.count() > 0) else { return Verified::default() };
     let reads = first.workload.verification(live.count(), job.verified);
@@ -287,14 +290,15 @@ fn settle(engine: &dyn Engine) -> impl Fn() -> Result<(), String> {
     || engine.quiesce().map_err(|error| error.to_string())
 }
 
-/// Returns `true` for cells that show what a GET reads from their own device: what is in the page cache is not read.
+/// Returns `true` if all cells only GET, from a device of their own whose reads are counted: then the page cache must
+/// be cold, because a GET from it reads nothing from the device.
 fn reads_own_device(cells: &[Cell]) -> bool {
     cells
         .iter()
         .all(|cell| cell.own_device.is_some() && cell.workload.kinds().all(|kind| kind == Operation::Get))
 }
 
-/// Opens the store under an fsync policy.
+/// Function that opens the store under an fsync policy.
 type OpenUnder<'s> = &'s dyn Fn(Fsync) -> Result<Box<dyn Engine>, String>;
 
 fn count(engine: &dyn Engine, live: &KeyLedger) -> Measurement {
@@ -336,7 +340,7 @@ mod tests {
         assert_eq!((engine.count().unwrap(), live.count()), (3000, 3000));
     }
 
-    /// Fails if anything reads the data file before the scan that is measured.
+    /// A cell that scans the data file reads it once: nothing else reads the file before or after.
     #[test]
     #[cfg(target_os = "linux")]
     fn a_source_scan_reads_its_file_once() {

@@ -9,15 +9,15 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// Pairs that the driver has written.
+/// Pairs that the driver has written, according to its records.
 struct Pairs {
     data: Arc<Data>,
     live: Arc<KeyLedger>,
-    /// Numbers of the keys of a data file, whose bytes do not contain their number.
+    /// Key number by key, for a data file, whose keys do not contain their number; filled on first use.
     numbers: OnceLock<HashMap<Vec<u8>, u64>>,
 }
 
-/// Returns the pairs of `data` that exist according to `live`.
+/// Returns the pairs of `data` that exist according to `live`, for the no-op engine, which stores none.
 pub(super) fn of(data: &Arc<Data>, live: &Arc<KeyLedger>) -> Arc<dyn Expected> {
     Arc::new(Pairs { data: Arc::clone(data), live: Arc::clone(live), numbers: OnceLock::new() })
 }
@@ -34,7 +34,7 @@ impl Pairs {
         }
     }
 
-    /// Returns all keys of a data file with their numbers.
+    /// Returns all keys of the data file with their numbers.
     fn all(&self) -> impl Iterator<Item = (u64, Vec<u8>)> {
         (0..self.data.capacity()).map(|number| (number, self.key(number)))
     }

@@ -43,7 +43,7 @@ pub(super) fn fsync(target: &Target) -> Fsync {
     }
 }
 
-/// Opens and loads the store of a cell with files, as for any other measurement.
+/// Opens the store of a cell, which has files, and loads its keys. Returns the engine, opened again under `options`.
 pub(super) fn load_open_store(
     options: &OpenOptions,
     cell: &Cell,
@@ -57,7 +57,7 @@ pub(super) fn load_open_store(
     Ok(loaded(&open, options, data, live, &cell.workload)?.0)
 }
 
-/// Opens the store of a job with options that may differ from those of its cells.
+/// Function that opens the store of a job with the given options, which may differ from those of its cells.
 type OpenAs<'s> = &'s dyn Fn(&OpenOptions) -> Result<Box<dyn Engine>, String>;
 
 /// Opens a store and loads its keys. The load runs under the fsync policy `no`, whatever the policy of the
@@ -87,7 +87,8 @@ pub(super) fn loaded(
     Ok((open(options)?, seconds))
 }
 
-/// Loads the keys of the first cell with one sync at the end. Returns the seconds.
+/// Inserts all keys of `workload` into an open store, with one sync at the end. Returns the time that this took, in
+/// seconds.
 fn load(opened: &Opened, data: &Data, live: &KeyLedger, workload: &Workload) -> Result<f64, String> {
     let (load, begin) = (workload.load(), Instant::now());
     let mut bench = opened.bench(data, live);

@@ -9,16 +9,16 @@ use crate::{
     store::{Database, Store},
 };
 
-/// A store that is open.
+/// Open store of a job in process: an engine, or for values that expire the server's keyspace layer over it.
 pub(super) enum Opened {
-    /// The driver calls the engine.
+    /// Engine that the driver calls for reads and writes.
     Engine(Box<dyn Engine>),
-    /// Writes go through the keyspace layer, which stores expiration times and removes expired keys.
+    /// Keyspace layer over an engine, which stores expiration times and removes expired keys. Writes go through it.
     Store(Box<Store>),
 }
 
 impl Opened {
-    /// Adds the keyspace layer to an engine if the values of `live` expire.
+    /// Creates an open store from an engine. Adds the keyspace layer if the values of `live` expire.
     pub fn new(engine: Box<dyn Engine>, live: &KeyLedger, fsync: Fsync) -> Self {
         match live.expirations {
             None => Self::Engine(engine),

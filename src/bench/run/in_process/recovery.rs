@@ -30,10 +30,11 @@ use std::{
     time::Instant,
 };
 
-/// Line by which the process that loads says that it has made its updates, and goes on.
+/// Line with which the process that loads the store reports that it has made its updates, and goes on.
 const READY: &str = "ready";
 
-/// Measures the recovery of the store of a job with a single cell.
+/// Measures how long a store whose process was killed while it updated takes to open and to return a first value.
+/// `cell` is the only cell of the job.
 pub(super) fn measure(job: &Job, cell: &Cell) -> Result<Outcome, String> {
     kill_under_load(job)?;
     // What the killed process had written is in the page cache; on the device too, it can be dropped.
@@ -69,7 +70,7 @@ pub(super) fn measure(job: &Job, cell: &Cell) -> Result<Outcome, String> {
     }))
 }
 
-/// Starts a process that loads the store, and kills it while it updates.
+/// Starts a process that loads and updates the store, and kills it while it goes on updating.
 fn kill_under_load(job: &Job) -> Result<(), String> {
     let fail = |error: io::Error| format!("cannot load in a process of its own: {error}");
     let program = env::current_exe().map_err(fail)?;
@@ -89,7 +90,8 @@ fn kill_under_load(job: &Job) -> Result<(), String> {
     }
 }
 
-/// Gives the job to the process, and returns the line with which it answers.
+/// Writes the job to the standard input of the process, and returns the first line of its standard output: [`READY`],
+/// or an error.
 fn order(job: &Job, child: &mut Child) -> io::Result<String> {
     // Kept in the child: the process ends when its standard input is closed.
     let stdin = child.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
@@ -100,8 +102,8 @@ fn order(job: &Job, child: &mut Child) -> io::Result<String> {
     Ok(line)
 }
 
-/// Runs in the process that will be killed: loads the store, makes the cell's updates, says so on standard output,
-/// and goes on until the kill. Returns the text of an error.
+/// Runs in the process that will be killed: loads the store, makes the cell's updates, reports that on standard output,
+/// and goes on until the kill. Returns only with the text of an error.
 pub(in crate::bench::run) fn load_until_killed(job: &Job) -> Result<(), String> {
     let cell = job.cells.first().ok_or("no cell")?;
     let workload = &cell.workload;
@@ -128,14 +130,15 @@ pub(in crate::bench::run) fn load_until_killed(job: &Job) -> Result<(), String> 
     }
 }
 
-/// Comparison of the recovered values.
+/// Comparison of the values in the recovered store with those that were written.
 struct Check<'d> {
     data: &'d Data,
     measurement: Measurement,
 }
 
 impl Check<'_> {
-    /// Compares a value. An update that the kill interrupted may be there or not, so any version is right.
+    /// Reads the value of key `index` and checks that it was written, in any version: an update that the kill
+    /// interrupted may have taken effect or not. A missing value is a fault.
     fn value(&mut self, engine: &dyn Engine, index: u64) {
         let (mut key, mut found) = (Vec::new(), None);
         self.data.key(index, &mut key);

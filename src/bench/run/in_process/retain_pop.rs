@@ -1,4 +1,5 @@
-//! Removals other than deletes of one key after another: `retain` and `pop`.
+//! Removals other than deletes of one key after another: `retain` (remove about half of the keys in a scan) and `pop`
+//! (remove the first keys).
 
 use super::close_reopen::once;
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
 };
 use std::{ops::ControlFlow, time::Instant};
 
-/// Pairs of an engine, and how writes to it are committed.
+/// Pairs that an engine should hold, and `true` in `sync` if each commit is synced.
 pub(super) struct Content<'c> {
     pub data: &'c Data,
     pub live: &'c KeyLedger,
@@ -37,7 +38,8 @@ pub(super) fn retain(
     Ok(measurement)
 }
 
-/// Removes the first remaining keys repeatedly, one batch per scan and commit.
+/// Removes the first keys in the engine's order, as many as the workload has operations: one scan and one commit for
+/// each batch.
 pub(super) fn pop(
     engine: &dyn Engine,
     content: &Content<'_>,

@@ -26,26 +26,27 @@ use std::{
     time::Duration,
 };
 
-/// Slice that the threads execute next.
+/// Slice of running time that the driver's threads execute next.
 #[derive(Clone, Copy)]
 struct Turn {
     slice: Slice,
-    /// Start of the slice, in nanoseconds of the clock.
+    /// Start of the slice of running time, in nanoseconds of the clock.
     start: u64,
-    /// Number of bins of all slices before.
+    /// Number of one-millisecond bins of the timeline that the slices before this one have filled.
     first_bin: usize,
 }
 
-/// State that the threads share between slices.
+/// State by which the thread that requests slices and the driver's threads exchange the slice and its measurement.
 #[derive(Default)]
 struct Turns {
-    /// Next slice; `None` ends the threads.
+    /// Slice that the driver's threads execute next; `None` ends them.
     next: Mutex<Option<Turn>>,
-    /// Sum over the threads that have ended the current slice.
+    /// Measurement of the current slice, summed over the threads that have ended it.
     report: Mutex<SliceReport>,
 }
 
-/// Executes the slices that are requested on standard input, and reports each on standard output.
+/// Executes the slices that are requested on standard input, and reports each on standard output. Returns the result of
+/// all slices together, without warm-ups.
 pub(super) fn serve(
     bench: &InProcessBench<'_>,
     workload: &Workload,
@@ -121,7 +122,8 @@ impl InProcessBench<'_> {
 }
 
 impl Shared<'_> {
-    /// Executes one thread: parks before each slice. Returns 0, the start of the measurement, and the thread's record.
+    /// Executes one driver thread, which waits at the barrier before each slice. Returns 0, the start of the
+    /// measurement, and the thread's record.
     fn drive_slices(
         &self,
         turns: &Turns,
@@ -161,7 +163,8 @@ impl Shared<'_> {
     }
 }
 
-/// Adds the part of one thread to the report of a slice that began at `start`, with the bin `first_bin` of its record.
+/// Adds the record of one thread to `sum`, the measurement of the slice that began at `start` (nanoseconds of the
+/// clock) and whose operations are in the record's bins from the index `first_bin` on.
 fn add_part(sum: &mut SliceReport, part: &Recorder, start: u64, first_bin: usize) {
     sum.nanoseconds = sum.nanoseconds.max(part.end.saturating_sub(start));
     let bins = part.bins(first_bin);

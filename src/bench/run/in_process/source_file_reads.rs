@@ -7,7 +7,7 @@ use crate::bench::{
 };
 use std::{collections::HashMap, fs::File, hint, io, os::unix::fs::FileExt, path::Path, time::Instant};
 
-/// Measures a cell that reads the data file; returns `None` for any other cell.
+/// Measures a cell that reads the data file (`--data`) without an engine; returns `None` for any other cell.
 pub(super) fn measure(workload: &Workload) -> Option<Result<Measurement, String>> {
     let read = match workload.step {
         CellKind::SourceScan => scan,
@@ -21,12 +21,12 @@ pub(super) fn measure(workload: &Workload) -> Option<Result<Measurement, String>
     )
 }
 
-/// Returns the message of an error in the data file of a workload, with the path.
+/// Returns the message of an error in reading the data file of a workload, with its path.
 pub(super) fn in_file(workload: &Workload, error: &dyn std::fmt::Display) -> String {
     format!("cannot read {}: {error}", workload.data.as_deref().unwrap_or("the data"))
 }
 
-/// Returns the number of pairs to read: the workload's number of operations, or all pairs.
+/// Returns the number of pairs of the data file to read: the workload's number of operations, at most all pairs.
 fn wanted(data: &Data, workload: &Workload) -> u64 {
     workload.operations.map_or(data.capacity(), |count| count.min(data.capacity()))
 }
@@ -36,7 +36,7 @@ fn finished(operations: u64, begin: Instant) -> Measurement {
     Measurement { throughput: measured.operations as f64 / measured.seconds, ..measured }
 }
 
-/// Reads the whole file into memory, then each pair in order.
+/// Measures one read of the whole data file into memory, and then of each pair in order.
 fn scan(path: &Path, workload: &Workload) -> io::Result<Measurement> {
     let begin = Instant::now();
     let data = Data::read(path)?;
@@ -50,7 +50,8 @@ fn scan(path: &Path, workload: &Workload) -> io::Result<Measurement> {
     Ok(finished(wanted, begin))
 }
 
-/// Reads values from the file one by one, by key: an index in memory holds their positions.
+/// Measures reads of values from the data file one by one, by key: an index in memory, which is built before, holds
+/// their positions.
 fn get(path: &Path, workload: &Workload) -> io::Result<Measurement> {
     const RECORD: usize = RECORD_KEY + RECORD_VALUE;
     let (file, data) = (File::open(path)?, Data::read(path)?);

@@ -1,4 +1,4 @@
-//! One thread of the driver.
+//! One thread of the driver in process: executes operations, checks what they return and records their latency.
 
 use super::{
     bench_context::InProcessBench,
@@ -27,13 +27,13 @@ use std::{
     },
 };
 
-/// Capacity in bytes of buffers for keys, large enough for most keys: a buffer that grows during a scan would
-/// be counted as an allocation of the engine.
+/// Initial capacity in bytes of a thread's buffers for keys, large enough for most keys: a buffer that grows during a
+/// scan would be counted as an allocation of the engine.
 const KEY: usize = 256;
 
-/// Limits at which a thread stops; the first that is reached applies.
+/// Limits at which a driver thread stops; the first that is reached applies.
 pub(super) struct End<'s> {
-    /// Nanoseconds of the clock.
+    /// Time at which the thread stops, in nanoseconds of the clock; `u64::MAX` without a time limit.
     pub time: u64,
     pub operations: u64,
     pub stop: Option<&'s AtomicBool>,
@@ -50,12 +50,12 @@ pub(super) struct Worker<'b> {
     scratch: Vec<u8>,
     /// Key that the current scan visited last.
     last: Vec<u8>,
-    /// End of the range of a scan by prefix.
+    /// First key after the range of a scan by prefix; `None` if the scan goes on from a key without an end.
     range_end: Option<Vec<u8>>,
-    /// Writes of the current batch: the first `waiting` are to be committed, the others are spare.
+    /// Writes of the current batch: the first `waiting` elements are not committed yet, the others are spare.
     writes: Vec<Write>,
     waiting: usize,
-    /// Bytes of the values that the waiting deletes remove.
+    /// Bytes of the values that the deletes of the current batch remove.
     freed: usize,
     batch: Batch<'static>,
     /// Queue of the commit thread; `None` if this thread commits its own writes.
@@ -63,11 +63,11 @@ pub(super) struct Worker<'b> {
     slot: Arc<OutcomeSlot>,
 }
 
-/// Outcome of a read.
+/// Outcome of a read of one key, compared with what it may return.
 #[derive(Clone, Copy, PartialEq)]
 enum Found {
     Nothing,
-    /// Nothing, because the value has expired.
+    /// No value, because it has expired or may have expired.
     Expired,
     Right,
     /// A value whose expiration time had passed before the read.
@@ -78,7 +78,7 @@ enum Found {
 }
 
 impl<'b> Worker<'b> {
-    /// Creates the chooser from which the choosers of all threads of a workload are made.
+    /// Creates the chooser of keys from which those of all threads of a workload are made.
     pub fn chooser(bench: &InProcessBench<'_>, workload: &Workload) -> KeyChooser {
         let (first, end) = bench.live.range();
         let keys = end.saturating_sub(first).max(1);
@@ -111,14 +111,15 @@ impl<'b> Worker<'b> {
         }
     }
 
-    /// Executes operations like [`Worker::run`]. Records a panic as a fault.
+    /// Executes operations like [`Worker::run`]. Records a panic as a fault instead of passing it on.
     pub fn run_caught(&mut self, mix: Option<Mix>, end: End<'_>) {
         if let Err(message) = panics::caught(|| self.run(mix, end)) {
             self.recorder.fault(Fault::Error(message));
         }
     }
 
-    /// Executes operations of the mix until the end. Without a mix, does nothing.
+    /// Executes operations of the mix until a limit of `end` is reached, and commits the last batch. Without a mix,
+    /// does nothing.
     pub fn run(&mut self, mix: Option<Mix>, end: End<'_>) {
         let Some(mix) = mix else { return };
         let mut left = end.operations;
@@ -157,7 +158,8 @@ impl<'b> Worker<'b> {
         }
     }
 
-    /// Executes one operation and returns the time after it, or `None` if no key is left for it.
+    /// Executes one operation, whose latency counts from `start`, and returns the time after it, both in nanoseconds of
+    /// the clock. `None` if no key is left for it.
     #[inline]
     fn perform(&mut self, operation: Operation, start: u64) -> Option<u64> {
         match operation {
@@ -271,7 +273,7 @@ impl<'b> Worker<'b> {
         });
     }
 
-    /// Adds a write to the batch: a put of version `version`, or a delete if it is `None`.
+    /// Adds a write of key `index` to this thread's batch: a put of version `version`, or a delete if it is `None`.
     fn add(&mut self, kind: Operation, index: u64, version: Option<u32>, start: u64) {
         let data = self.bench.data;
         let Some(write) = self.writes.get_mut(self.waiting) else { return };
@@ -319,8 +321,8 @@ impl<'b> Worker<'b> {
         self.commit()
     }
 
-    /// Writes the waiting writes as one batch. The latency of each is the time from its own start to the end
-    /// of the commit.
+    /// Commits the writes of this thread's batch together, and returns the time after it in nanoseconds of the clock.
+    /// The latency of each write is the time from its own start to the end of the commit.
     fn commit(&mut self) -> u64 {
         let count = mem::take(&mut self.waiting);
         if count == 0 {
@@ -370,7 +372,8 @@ impl<'b> Worker<'b> {
         outcome.map_err(|error| error.to_string())
     }
 
-    /// Reads and replaces a value, under a lock against other read-modify-writes of the key.
+    /// Reads and replaces the value of key `index`, under a lock against other read-modify-writes of the key. Returns
+    /// the time after it in nanoseconds of the clock.
     fn read_modify_write(&mut self, index: u64, start: u64) -> u64 {
         self.commit();
         let held = self.bench.hold(index);
@@ -399,8 +402,8 @@ impl<'b> Worker<'b> {
         self.commit()
     }
 
-    /// Visits pairs from a key on, or the pairs with its prefix. Checks the value of each pair, the order of
-    /// keys, and that the scan does not end too early.
+    /// Scans pairs from key `index` on, or those with its prefix. Checks the value of each pair, the order of keys, and
+    /// that the scan does not end too early. Returns the time after it in nanoseconds of the clock.
     fn scan(&mut self, index: u64, start: u64) -> u64 {
         let length = match self.workload.random_scan_length {
             true => self.chooser.up_to(self.workload.scan_length),
@@ -447,7 +450,8 @@ impl<'b> Worker<'b> {
         now
     }
 
-    /// Sets the bounds of a scan. Returns the number of the first key that the scan should visit.
+    /// Sets the bounds of a scan that is asked to begin at key `index`, or at the first key with its prefix. Returns
+    /// the number of the key that the scan should visit first.
     fn bounds(&mut self, index: u64) -> u64 {
         self.bench.data.key(index, &mut self.key);
         let Some(length) = self.workload.prefix_bytes else { return index };

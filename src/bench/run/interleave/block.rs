@@ -1,16 +1,17 @@
-//! One block: stores take turns in random order until each has done its work.
+//! One block of a comparison: stores take turns, one slice of time each, in random order until each has done its work.
 
 use super::slice::{BIN, Slice, SliceReport};
 use crate::bench::result::comparison::{SliceRecord, Slicing, Work};
 use rand::{rngs::SmallRng, seq::SliceRandom};
 
-/// A store that runs only in slices.
+/// Store that runs only in the slices of time that a comparison gives it.
 pub trait Sliced {
     /// Runs the store for a slice. Returns `None` if the store has failed, in this slice or before.
     fn run(&mut self, slice: Slice) -> Option<SliceReport>;
 }
 
-/// Runs the slices of a block. A store that fails has no further turns.
+/// Lets the stores take turns, one slice each in random order, until each has done its work. Returns a record of each
+/// slice. A store that fails has no further turns.
 pub fn run_block<S: Sliced>(stores: &mut [S], slicing: &Slicing, random: &mut SmallRng) -> Vec<SliceRecord> {
     let length = nanoseconds(slicing.slice_seconds);
     let mut left: Vec<Left> = stores.iter().map(|_| Left::of(slicing.work, length)).collect();
@@ -31,7 +32,7 @@ pub fn run_block<S: Sliced>(stores: &mut [S], slicing: &Slicing, random: &mut Sm
     records
 }
 
-/// Work that a store has not done yet.
+/// Work that a store has still to do in the block: a number of slices, or of operations.
 enum Left {
     Slices(u64),
     Operations(u64),
@@ -52,7 +53,7 @@ impl Left {
         }
     }
 
-    /// Subtracts the work of a slice. Returns `false` if nothing is left.
+    /// Subtracts the work that was done in a slice. Returns `false` if nothing is left.
     fn subtract(&mut self, report: &SliceReport) -> bool {
         let (left, done) = match self {
             Self::Slices(left) => (left, 1),
@@ -63,7 +64,8 @@ impl Left {
     }
 }
 
-/// Returns the record of a slice. Nothing counts of a slice that is not twice as long as the discarded time.
+/// Returns the record of a slice of `store`, of which the first `discarded_seconds` do not count. Nothing counts of a
+/// slice that is not twice as long.
 #[expect(clippy::cast_precision_loss, reason = "seconds")]
 fn record(store: usize, report: &SliceReport, discarded_seconds: f64) -> SliceRecord {
     let discarded = nanoseconds(discarded_seconds);
@@ -97,15 +99,15 @@ pub mod tests {
     use rand::SeedableRng;
     use std::{cell::RefCell, rc::Rc};
 
-    /// Store that simulates its slices.
+    /// Store that simulates the operations of its slices, at a fixed rate.
     pub struct FakeStore {
         /// Index of the store.
         pub number: usize,
-        /// Operations in a millisecond.
+        /// Number of operations in a millisecond.
         pub rate: u64,
-        /// Number of milliseconds at the start of a slice in which it does half as many.
+        /// Number of milliseconds at the start of a slice in which the store does half as many operations.
         pub cold: usize,
-        /// Number of slices after which it fails.
+        /// Number of slices after which the store fails.
         pub fails_after: usize,
         /// Indices of the stores in the order of their turns.
         pub turns: Rc<RefCell<Vec<usize>>>,

@@ -17,20 +17,21 @@ use std::{
     process::{Child, ChildStdin, ChildStdout},
 };
 
-/// A store in a process of its own. When dropped, the process is killed and its files are removed.
+/// Store of a comparison, loaded in a process of its own. When dropped, the process is killed and its files are
+/// removed.
 pub struct Instance {
     job: Job,
     child: Child,
     stdin: ChildStdin,
     stdout: Lines<BufReader<ChildStdout>>,
-    /// Reports that the process has written.
+    /// Reports of cells that the process has written so far.
     reports: Vec<Report>,
     /// `true` if the store has failed or its process has ended.
     is_over: bool,
 }
 
 impl Instance {
-    /// Starts the process of a job, waits until the store is loaded, and stops it.
+    /// Starts the process of a job, waits until the store is loaded, and stops the process (SIGSTOP).
     ///
     /// # Errors
     ///
@@ -48,7 +49,7 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Returns the next reply of the process, or `None` if it reports its cells or ends.
+    /// Returns the next reply of the process to a request, or `None` if it has written the report of a cell or ended.
     fn reply(&mut self) -> Option<Reply> {
         loop {
             let line = self.stdout.next()?.ok()?;
@@ -63,7 +64,7 @@ impl Instance {
         }
     }
 
-    /// Lets the process end: it verifies its data and closes the store. Returns the reports of its cells.
+    /// Lets the process end: it verifies the store's data and closes the store. Returns the reports of its cells.
     pub fn finish(mut self) -> Vec<Report> {
         let resumed =
             pause_process::resume(self.child.id()).and_then(|()| slice::send(&self.stdin, &Request::Finish));

@@ -1,8 +1,9 @@
 //! Interleaved comparison (`--interleave`): stores take turns, and while one runs all others are stopped.
 //!
 //! The stores of a table are compared in blocks. In a block each store is a fresh instance, a process of its own with
-//! its own load, and all have one seed. Blocks are measured until the planned looks of
-//! [`statistics`](crate::bench::result::statistics) end, or the budget is used up.
+//! its own load, and all have one seed. Blocks are measured until an evaluation decides the comparison, the planned
+//! number of blocks is measured (see [`statistics`](crate::bench::result::statistics)), or the budget of time is used
+//! up.
 
 pub mod block;
 pub mod instance;
@@ -39,12 +40,12 @@ use rand::{SeedableRng, rngs::SmallRng};
 use slice::Slice;
 use std::{fs, time::Instant};
 
-/// Minimum length in seconds of a writing slice under `everysec`, which syncs once a second, and of engines that delay
-/// writes while they compact.
+/// Minimum length in seconds of a slice of a workload that writes, if a store runs under `everysec`, which syncs once a
+/// second, or is an LSM tree, which delays writes while it compacts.
 const LEAST_WRITING: f64 = 3.0;
-/// Minimum time in a block of the fastest store of work that writes, in seconds.
+/// Minimum running time in seconds of the fastest store in a block, if the workload writes.
 const LEAST_WRITTEN: f64 = 3.0;
-/// Memory that must stay free, in bytes; at most three quarters of the available memory.
+/// Memory in bytes that must stay free when all stores are loaded; at most three quarters of the available memory.
 const FREE_MEMORY: f64 = 2_147_483_648.0;
 
 /// Returns the comparisons of a run: one for each table with at least two stores.
@@ -67,8 +68,8 @@ pub(super) fn comparisons(cells: &[Cell], interleave: Interleave) -> Vec<Compari
     all.filter(|comparison| comparison.cells.len() > 1).collect()
 }
 
-/// Returns an error message if the stores of a table need more memory than is available: all of them are loaded at
-/// once.
+/// Returns an error message if the stores of a table may need more memory than is available, since all of them are
+/// loaded at once. Returns none if the available memory is unknown.
 pub(super) fn check_memory(comparisons: &[Comparison], cells: &[Cell]) -> Result<(), String> {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let Some(kib) = process_usage::field(&text, "MemAvailable:") else { return Ok(()) };
@@ -92,8 +93,8 @@ pub(super) fn check_memory(comparisons: &[Comparison], cells: &[Cell]) -> Result
     }
 }
 
-/// Returns about how many bytes of memory the store of a cell needs: twice its data, or at most the cache of a store
-/// that reads from files.
+/// Returns an estimate of the bytes of memory that the store of a cell needs: twice its data, but for a store that
+/// reads from files at most its cache.
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
 fn memory(cell: &Cell) -> f64 {
     let data = 2.0 * cell.workload.most_bytes();
@@ -114,13 +115,14 @@ pub(super) fn measure(options: &Options, interleave: Interleave, run: &mut Run) 
     Ok(())
 }
 
-/// Returns the largest number of blocks of a comparison.
+/// Returns the number of blocks of the comparison of the run that has the most.
 fn blocks(run: &Run) -> u32 {
     let blocks = run.comparisons.iter().map(|comparison| comparison.blocks.len()).max();
     blocks.and_then(|blocks| u32::try_from(blocks).ok()).unwrap_or(0)
 }
 
-/// Measures cells that are not compared once, without turns: the harness overhead, and a store alone in its table.
+/// Measures each cell that is in no comparison once, without turns: the harness overhead, and a store alone in its
+/// table.
 fn measure_references(options: &Options, run: &mut Run) -> Result<(), Error> {
     let is_compared = |cell: &&Cell| run.comparisons.iter().any(|one| one.cells.contains(&cell.id));
     let references: Vec<Cell> = run.cells.iter().filter(|cell| !is_compared(cell)).cloned().collect();
@@ -138,19 +140,19 @@ fn refuse_signal(options: &Options, run: &Run) -> Result<(), Error> {
     interrupt::received().map_or(Ok(()), |signal| Err(stopped(options, run, signal)))
 }
 
-/// Control of one comparison.
+/// State for the measurement of one comparison.
 struct Controller<'o> {
     options: &'o Options,
     /// Time that the comparison may take, in seconds.
     budget: f64,
     /// Index of the comparison in the run.
     number: usize,
-    /// Maximum number of measurements of the next block: a machine that disturbed every attempt is not waited for
-    /// again, until it was calm once.
+    /// Maximum number of measurements of the next block, of which the one with the least interference is kept: a
+    /// machine that was busy in every attempt is not waited for again, until it was calm once.
     attempts: usize,
 }
 
-/// A measured block.
+/// Measurement of a block: its slices, and the reports of its stores.
 #[derive(Default)]
 struct Measured {
     slices: Vec<SliceRecord>,
@@ -158,18 +160,18 @@ struct Measured {
     disturbance: Option<Disturbance>,
 }
 
-/// Stores of a block.
+/// Loaded stores of a block or of the pilot.
 #[derive(Default)]
 struct Loaded {
-    /// Indices of the stores whose process was started.
+    /// Indices in the comparison of the stores whose process was started.
     stores: Vec<usize>,
     instances: Vec<Instance>,
-    /// Reports of stores whose process could not be started.
+    /// Failed reports of stores whose process could not be started.
     reports: Vec<Report>,
 }
 
 impl Controller<'_> {
-    /// Measures the comparison to its end. Saves the run after the pilot and after each block.
+    /// Measures blocks of the comparison until it ends. Saves the run after the pilot and after each block.
     fn compare(&mut self, run: &mut Run, mut comparison: Comparison) -> Result<(), Error> {
         while comparison.end.is_none() {
             let stores = sound(run, &comparison);
@@ -222,7 +224,7 @@ impl Controller<'_> {
         Ok(())
     }
 
-    /// Measures a block, and again while other processes disturb it.
+    /// Measures a block, repeats it while other processes use too much of the CPUs, and adds it to the comparison.
     fn block(
         &mut self,
         run: &mut Run,
@@ -279,7 +281,8 @@ impl Controller<'_> {
         Measured { slices, reports, disturbance: watch.end() }
     }
 
-    /// Loads an instance of each store, and runs it for the warm-up.
+    /// Starts and loads an instance of each of `stores` (indices in the comparison), and runs it for the warm-up.
+    /// `block` is the index of the block; `None` for the pilot.
     fn load(&self, run: &Run, comparison: &Comparison, stores: &[usize], block: Option<usize>) -> Loaded {
         let mut loaded = Loaded::default();
         for store in stores {
@@ -316,14 +319,14 @@ impl Controller<'_> {
     }
 }
 
-/// Returns the indices of the stores of a comparison of which no measurement has failed.
+/// Returns the indices of the stores of a comparison that can be measured and of which no measurement has failed.
 fn sound(run: &Run, comparison: &Comparison) -> Vec<usize> {
     let is_sound = |id: &String| !run.has_failed(id) && run.unsupported(id).is_none();
     let sound = comparison.cells.iter().enumerate().filter(|(_, id)| is_sound(id));
     sound.map(|(number, _)| number).collect()
 }
 
-/// Returns what the work of a comparison requires of its slices.
+/// Returns what the workload of a comparison requires of its slices and blocks, or `None` if it has no cell.
 fn requirements(run: &Run, comparison: &Comparison) -> Option<Requirements> {
     let cells = || run.cells.iter().filter(|cell| comparison.cells.contains(&cell.id));
     let workload = &cells().next()?.workload;
@@ -339,7 +342,7 @@ fn requirements(run: &Run, comparison: &Comparison) -> Option<Requirements> {
     })
 }
 
-/// Returns the slicing of stores of which none could be measured in the pilot.
+/// Returns short slices for a comparison of which no store could be measured in the pilot, which took `seconds`.
 fn no_slicing(seconds: f64) -> Slicing {
     use crate::bench::result::comparison::Work;
     Slicing {
@@ -352,7 +355,7 @@ fn no_slicing(seconds: f64) -> Slicing {
     }
 }
 
-/// Returns a sentence about the slices of a comparison.
+/// Returns a sentence about the length of slices and whether the stores' rates in turn and alone agree.
 fn slicing_text(slicing: &Slicing) -> String {
     let like = match slicing.is_like_alone {
         true => "rates in turn and alone agree within 3%",

@@ -17,7 +17,7 @@ use std::io;
 ///
 /// # Errors
 ///
-/// `pid` is no child of this process.
+/// Fails if `pid` is no child of this process.
 pub fn stop(pid: u32) -> io::Result<()> {
     let child = child(pid)?;
     signal(child, Signal::SIGSTOP)?;
@@ -31,7 +31,7 @@ pub fn stop(pid: u32) -> io::Result<()> {
     }
 }
 
-/// Lets a stopped process go on.
+/// Lets a stopped process go on (SIGCONT).
 ///
 /// # Errors
 ///

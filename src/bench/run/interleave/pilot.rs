@@ -1,4 +1,4 @@
-//! The pilot of a comparison: finds the length of slices, and the time at their start that does not count.
+//! Pilot of an interleaved comparison: finds the length of slices, and the time at their start that does not count.
 //!
 //! A store whose working set is in the L2 cache is fast again 2 ms after another store ran; one whose working set is in
 //! the L3 cache loses 15% to 20% over 20 ms. So the length is measured, not fixed.
@@ -9,36 +9,40 @@ use super::{
 };
 use crate::bench::result::comparison::{PilotRate, Slicing, Work};
 
-/// Length of the slice that shows a store's rate alone, in nanoseconds.
+/// Length in nanoseconds of the slice that shows the rate of a store that runs alone.
 const ALONE: u64 = 2_000_000_000;
 /// Minimum length of a slice, in nanoseconds.
 const MIN_SLICE: u64 = 100_000_000;
 /// Length in nanoseconds up to which slices are doubled until the rates in turn and alone agree.
 const MAX_DOUBLED: u64 = 800_000_000;
-/// Length of a slice as a multiple of the discarded time, and for work that writes also of the longest operation.
+/// Length of a slice, as a multiple of the time at its start that does not count; for a workload that writes, also as a
+/// multiple of the longest operation.
 const MULTIPLE: u64 = 10;
-/// Minimum running time of each store in turn, in nanoseconds.
+/// Minimum running time of each store in the pilot's slices in turn, in nanoseconds.
 const IN_TURN: u64 = 800_000_000;
-/// Minimum number of slices in turn of work that reads; of work that writes, whose slices are long, two.
+/// Minimum number of slices in turn of each store in the pilot, if the workload reads; if it writes, slices are long,
+/// and there are two.
 const MIN_TURNS: u64 = 5;
-/// Relative difference to the second half of a slice at which its start is over.
+/// Relative difference between the rates of the first and the second half of a slice, up to which the start of the
+/// slice is over.
 const SETTLED: f64 = 0.02;
 /// Largest difference of the logarithms of the rates in turn and alone that counts as agreement.
 const AGREES: f64 = 0.03;
 
-/// Requirements of a comparison's work.
+/// Requirements of a comparison's workload on its slices and blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Requirements {
-    /// `true` if the work writes.
+    /// `true` if the workload writes.
     pub writes: bool,
     /// Minimum length of a slice, in seconds.
     pub min_slice_seconds: f64,
-    /// Running time of each store in a block in seconds; for work that writes, that of the fastest store.
+    /// Running time of each store in a block in seconds; for a workload that writes, that of the fastest store.
     pub seconds: f64,
 }
 
-/// Runs the pilot. Returns `None` if each store has failed. `seconds` of the result is 0: the caller knows the time of
-/// the loads.
+/// Runs each store alone, then all in turn in slices of growing length. Returns the length of slices, the time at their
+/// start that does not count, and the work of a block; `None` if each store has failed. `seconds` of the result is 0:
+/// the caller knows the time of the loads.
 #[expect(clippy::cast_precision_loss, reason = "seconds")]
 pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Slicing> {
     let mut pilots: Vec<Pilot> = Vec::new();
@@ -88,26 +92,27 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
     }
 }
 
-/// Measurements of one store.
+/// Measurements of one store in the pilot.
 struct Pilot {
     store: usize,
-    /// Operations per second alone.
+    /// Operations per second of the store when it runs alone.
     alone: f64,
-    /// Longest operation, in nanoseconds.
+    /// Time of the longest operation in the slice alone, in nanoseconds.
     longest: u64,
-    /// Bins of each slice in turn.
+    /// Number of operations in each millisecond of each slice in turn.
     turns: Vec<Vec<u64>>,
 }
 
 impl Pilot {
-    /// Creates the pilot of a store from its slice alone, whose first quarter does not count.
+    /// Creates the measurements of a store from its slice alone, whose first quarter does not count.
     fn new(store: usize, report: &SliceReport) -> Self {
         let profile = whole_bins(report);
         let alone = rate(profile.get(profile.len() / 4..).unwrap_or_default());
         Self { store, alone, longest: report.longest, turns: Vec::new() }
     }
 
-    /// Returns the median of each bin over the slices in turn, in which the work of other processes hardly shows.
+    /// Returns the number of operations in each millisecond of a slice: the median over the slices in turn, in which
+    /// the work of other processes hardly shows.
     fn profile(&self) -> Vec<u64> {
         let bins = self.turns.iter().map(Vec::len).min().unwrap_or(0);
         let median = |bin: usize| {
@@ -118,7 +123,8 @@ impl Pilot {
         (0..bins).map(median).collect()
     }
 
-    /// Returns the rate in turn, in operations per second, without the first `discarded` bins of each slice.
+    /// Returns the rate of the store in turn, in operations per second, without the first `discarded` milliseconds of
+    /// each slice.
     fn in_turn(&self, discarded: usize) -> f64 {
         let counted = self.turns.iter().flat_map(|turn| turn.get(discarded..).unwrap_or_default());
         rate(&counted.copied().collect::<Vec<_>>())
@@ -129,20 +135,20 @@ impl Pilot {
     }
 }
 
-/// Returns the bins of a slice that lie wholly in it.
+/// Returns the number of operations in each whole millisecond of a slice, without a last millisecond that is not whole.
 fn whole_bins(report: &SliceReport) -> &[u64] {
     let whole = usize::try_from(report.nanoseconds / BIN).unwrap_or(usize::MAX);
     report.bins.get(..whole).unwrap_or(&report.bins)
 }
 
-/// Returns the operations per second of bins.
+/// Returns the operations per second of bins of one millisecond each.
 #[expect(clippy::cast_precision_loss, reason = "a rate")]
 fn rate(bins: &[u64]) -> f64 {
     bins.iter().sum::<u64>() as f64 / ((bins.len() as u64 * BIN) as f64 / 1e9)
 }
 
-/// Returns the number of bins at the start of a slice that do not count: without them, the mean of the first half is
-/// within 2% of that of the second. At least one, in which threads are woken, and at most half of the slice.
+/// Returns the number of milliseconds at the start of a slice that do not count: without them, the mean of the first
+/// half is within 2% of that of the second. At least one, in which threads are woken, and at most half of the slice.
 fn settle(bins: &[u64]) -> usize {
     let half = bins.len() / 2;
     let (Some(first), Some(second)) = (bins.get(..half), bins.get(half..)) else { return 1 };

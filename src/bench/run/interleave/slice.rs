@@ -12,28 +12,28 @@ use std::{
     },
 };
 
-/// Width of a bin of [`SliceReport::bins`], in nanoseconds.
+/// Width of a bin of [`SliceReport::bins`], in nanoseconds: one millisecond.
 pub const BIN: u64 = 1_000_000;
 
-/// Limits of a slice; the first that is reached applies.
+/// Limits of a slice of a store's running time; the first that is reached applies.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slice {
-    /// Maximum length in nanoseconds.
+    /// Maximum length of the slice in nanoseconds.
     pub nanoseconds: u64,
-    /// Maximum number of operations of all threads together; `None` without such a limit.
+    /// Maximum number of operations in the slice, of all threads together; `None` without such a limit.
     pub operations: Option<u64>,
-    /// `true` for a warm-up: its operations are not measured, and keys are neither inserted nor deleted.
+    /// `true` for a warm-up slice: its operations are not measured, and keys are neither inserted nor deleted.
     pub is_warm_up: bool,
 }
 
-/// Measurement of a slice.
+/// Measurement of a slice of a store's running time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SliceReport {
-    /// Time from the start to the end of the last operation, in nanoseconds.
+    /// Time from the start of the slice to the end of its last operation, in nanoseconds.
     pub nanoseconds: u64,
     /// Number of operations that ended in each millisecond of the slice.
     pub bins: Vec<u64>,
-    /// Time of the longest operation of all slices so far, in nanoseconds.
+    /// Time of the longest operation in all slices so far, in nanoseconds.
     pub longest: u64,
     /// `true` if an operation failed, so that the store is not measured further.
     pub has_failed: bool,
@@ -46,21 +46,21 @@ impl SliceReport {
     }
 }
 
-/// Request to the process of a store.
+/// Request from a comparison to the process of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
-    /// Runs for a slice.
+    /// The store runs for a slice, then waits.
     Slice(Slice),
-    /// Ends the measurement, verifies the data and closes the store.
+    /// The process ends the measurement, verifies the data, closes the store and writes the reports of its cells.
     Finish,
 }
 
-/// Answer of the process of a store. The reports of its cells follow the last one.
+/// Reply of the process of a store to a request. The reports of its cells follow the last reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Reply {
     /// The store is loaded, and waits for its first slice.
     Ready,
-    /// All threads of the driver are parked after a slice.
+    /// The store has run for a slice, and all threads of the driver wait.
     Slice(SliceReport),
 }
 
@@ -79,13 +79,13 @@ pub fn listen(lines: impl BufRead) {
     }
 }
 
-/// Waits for a request. Returns [`Request::Finish`] if nothing is read any more.
+/// Waits for the next request that [`listen`] reads. Returns [`Request::Finish`] if its input has ended.
 pub fn next_request() -> Request {
     let requests = REQUESTS.wait().lock().unwrap_or_else(PoisonError::into_inner);
     requests.recv().unwrap_or(Request::Finish)
 }
 
-/// Writes a message as a line.
+/// Writes a message to the stream as a line of JSON.
 ///
 /// # Errors
 ///
@@ -97,7 +97,7 @@ pub fn send(mut to: impl Write, message: &impl Serialize) -> io::Result<()> {
     to.flush()
 }
 
-/// Returns the message of a line, or `None` if the line is another message.
+/// Returns the message of type `M` in a line of JSON, or `None` if the line holds another message or text.
 pub fn parse<M: DeserializeOwned>(line: &str) -> Option<M> {
     serde_json::from_str(line).ok()
 }

@@ -42,7 +42,7 @@ pub fn next(comparison: &mut Comparison, stores: &[usize], budget: f64) -> Optio
     }
 }
 
-/// Returns the number of blocks for which the budget suffices, beside those that are measured.
+/// Returns the number of further blocks for which the budget of time suffices.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -56,20 +56,22 @@ fn affordable(comparison: &Comparison, budget: f64) -> u32 {
     if left > 0.0 { left as u32 } else { 0 }
 }
 
-/// Returns the number of blocks that find a difference of the margin, from the noise of the first five.
+/// Returns the number of blocks needed to find a difference of the comparison's margin, given the noise of the first
+/// five.
 fn planned(comparison: &Comparison, stores: &[usize]) -> u32 {
     noise(comparison, stores).map_or(FIRST_LOOK, |noise| noise.blocks(comparison.margin, stores.len()))
 }
 
-/// Estimates the noise from the first five blocks, as the plan did.
+/// Estimates from the first five blocks how much the rate of a store varies from block to block; `None` if that is not
+/// possible.
 fn noise(comparison: &Comparison, stores: &[usize]) -> Option<Noise> {
     let mut rates = comparison.rates(stores);
     rates.iter_mut().for_each(|rates| rates.retain(|block, _| *block < FIRST_LOOK));
     Noise::of(&rates)
 }
 
-/// Ends a comparison whose budget does not suffice for the first look. The budget, not the rates, determines the number
-/// of blocks, so one evaluation is valid.
+/// Ends a comparison whose budget does not suffice for the first planned evaluation; evaluates it now if it has enough
+/// blocks. The budget, not the rates, determines the number of blocks, so one evaluation is valid.
 fn end_early(comparison: &mut Comparison, stores: &[usize]) -> End {
     if comparison.blocks.len() >= ENOUGH {
         let looks = Looks::once();
@@ -79,8 +81,8 @@ fn end_early(comparison: &mut Comparison, stores: &[usize]) -> End {
     End::Budget
 }
 
-/// Returns a sentence about the plan, after the looks were planned: the noise, the blocks and minutes, and the smallest
-/// difference that is found with them.
+/// Returns a sentence about the planned blocks of a comparison: the noise, the maximum number of blocks and of minutes,
+/// and the smallest difference that they find. `None` before the plan is made.
 pub fn plan_text(comparison: &Comparison, stores: &[usize]) -> Option<String> {
     let noise = noise(comparison, stores)?;
     let looks = comparison.looks.as_ref()?;
@@ -97,7 +99,7 @@ pub fn plan_text(comparison: &Comparison, stores: &[usize]) -> Option<String> {
     ))
 }
 
-/// Returns the seed of a block; `None` for the pilot.
+/// Returns the seed of the block with the index `block`, or of the pilot for `None`, made from the seed of the run.
 pub fn seed(seed: u64, block: Option<usize>) -> u64 {
     let number = block.and_then(|block| u32::try_from(block).ok());
     seed_of(seed, number.unwrap_or(u32::MAX))
@@ -115,12 +117,12 @@ mod tests {
     };
     use rand::{Rng, SeedableRng, rngs::SmallRng};
 
-    /// Instance whose rate differs by chance from that of its store.
+    /// Simulated instance whose rate differs by chance from that of its store.
     struct Noisy(FakeStore);
 
     impl Noisy {
-        /// Creates an instance of a store that does about 10,000 operations in a millisecond, less `loss`. The standard
-        /// deviation is about `deviation`.
+        /// Creates an instance of a store that does about 10,000 operations in a millisecond, less the fraction `loss`.
+        /// The logarithm of the rate has about the standard deviation `deviation`.
         fn new(number: usize, loss: f64, deviation: f64, random: &mut SmallRng) -> Self {
             let noise: f64 = (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
             let rate = 10_000.0 * (1.0 - loss) * (deviation * noise).exp();
@@ -155,7 +157,8 @@ mod tests {
         }
     }
 
-    /// Compares two stores, of which the second is slower by `loss`, in blocks of 10 s.
+    /// Compares two simulated stores, of which the second is slower by the fraction `loss`, in blocks of 10 s. Returns
+    /// the comparison and the reason for its end.
     fn compared(work: Work, loss: f64, budget: f64, seed: u64) -> (Comparison, End) {
         let mut comparison = comparison(work);
         let mut random = SmallRng::seed_from_u64(seed);
@@ -172,7 +175,8 @@ mod tests {
         }
     }
 
-    /// Two stores of one engine; at most 5% of the comparisons may differ: of 60, 7 or fewer with probability 0.99.
+    /// A comparison finds no difference between two equal stores. At most 5% of comparisons may find one: of 60, 7 or
+    /// fewer with probability 0.99.
     #[test]
     fn a_store_does_not_differ_from_itself() {
         let differ = |seed| {

@@ -13,24 +13,24 @@ use std::{
     },
 };
 
-/// A server under measurement, with its expected contents.
+/// Server under measurement: its address, and the pairs that it should hold.
 #[derive(Clone)]
 pub(super) struct WireBench {
     pub address: SocketAddr,
     pub data: Arc<Data>,
     pub live: Arc<KeyLedger>,
-    /// `true` for the load, whose values expire evenly over the time to live.
+    /// `true` while the keys are loaded: loaded values expire evenly over the time to live.
     pub is_load: bool,
 }
 
-/// State that all load threads share.
+/// State that all threads of the load generator share.
 pub(super) struct Shared {
     pub bench: WireBench,
     pub clock: Clock,
     pub workloads: Vec<Arc<Workload>>,
     pub threads: u32,
     pub barrier: Barrier,
-    /// Number of clients of the first workload that still run.
+    /// Number of clients of the first workload that still run; with the last of them all workloads end.
     pub leaders: AtomicU32,
     /// `true` when all clients of the first workload have ended.
     pub stop: AtomicBool,
@@ -39,18 +39,18 @@ pub(super) struct Shared {
 /// Limits at which a client stops; the first that is reached applies.
 #[derive(Clone, Copy)]
 pub(super) struct End {
-    /// Nanoseconds of the clock.
+    /// Time at which the client stops, in nanoseconds of the clock; `u64::MAX` without a time limit.
     pub time: u64,
     pub operations: u64,
     pub role: Role,
 }
 
-/// Role of a client in a phase.
+/// Role of a client, which determines what stops it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     WarmUp,
-    /// Clients of the first workload, which together determine the end of the measurement.
+    /// Client of the first workload: when all of these have stopped, the measurement ends.
     Leader,
-    /// Client that stops when all leaders have stopped.
+    /// Client of another workload, which stops when all clients of the first workload have stopped.
     Follower,
 }

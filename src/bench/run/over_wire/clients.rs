@@ -1,4 +1,4 @@
-//! Many clients on few threads: each thread runs its share of the clients as tasks of its own runtime.
+//! Many clients on few threads: each thread runs its share of the clients as tasks of its own Tokio runtime.
 
 use super::{
     bench_context::{End, Role, Shared, WireBench},
@@ -31,8 +31,8 @@ use tokio::{
 };
 
 impl WireBench {
-    /// Runs workloads at the same time, until the first of them ends. Returns one result for each workload. A
-    /// client that panics ends, and its panic is a fault of its workload; a panic of a thread is an error.
+    /// Runs workloads against the server at the same time, until the first of them ends. Returns one result for each
+    /// workload. A client that panics ends, and its panic is a fault of its workload; a panic of a thread is an error.
     pub(super) fn run(
         &self,
         workloads: &[&Workload],
@@ -74,7 +74,8 @@ impl WireBench {
 }
 
 impl Shared {
-    /// Runs one thread: connects its clients, warms up, measures. Every thread waits at the barrier three
+    /// Runs one thread of the load generator: connects its clients, warms up, measures. Returns the start of the
+    /// measurement in nanoseconds of the clock, and a record for each workload. Every thread waits at the barrier three
     /// times, even if its clients could not connect, so that no other thread waits forever.
     fn drive(self: &Arc<Self>, thread: u32) -> io::Result<(u64, Vec<Recorder>)> {
         let connect = || -> io::Result<_> {
@@ -109,7 +110,8 @@ impl Shared {
         Ok((start, recorders))
     }
 
-    /// Runs the warm-up. Of its records only the faults count.
+    /// Runs the warm-up of the clients of one thread. Returns the clients, and their records, of which only the faults
+    /// count.
     fn warm_up(self: &Arc<Self>, runtime: &Runtime, clients: Vec<Placed>) -> (Vec<Placed>, Vec<Recorder>) {
         let steady = self.workloads.iter().map(|workload| workload.warm_up());
         let mixes: Vec<_> = steady.map(|steady| Mix::new(&steady?)).collect();
@@ -122,7 +124,7 @@ impl Shared {
         runtime.block_on(LocalSet::new().run_until(round))
     }
 
-    /// Connects the clients of this thread.
+    /// Connects the share of all workloads' clients that the thread with the index `thread` runs.
     async fn connect(&self, thread: u32) -> io::Result<Vec<Placed>> {
         let mut clients = Vec::new();
         for (place, workload) in self.workloads.iter().enumerate() {
@@ -135,7 +137,8 @@ impl Shared {
         Ok(clients)
     }
 
-    /// Runs each client until its end, on the mix of its workload. A client without a mix does nothing.
+    /// Runs each client until its end, on the mix of its workload. Returns the clients, and one record for each
+    /// workload. A client without a mix does nothing.
     async fn round(
         self: &Arc<Self>,
         clients: Vec<Placed>,
@@ -173,9 +176,9 @@ impl Shared {
         (clients, recorders)
     }
 
-    /// Waits for a client, and returns it for the next phase. A client that panicked is a fault of its workload, and
-    /// ends the measurement: a client that panicked in the warm-up is missing among the clients whose end the
-    /// others wait for.
+    /// Waits until a client's task has ended, and returns the client for further use. A panic is a fault of its
+    /// workload and ends the measurement, since otherwise a client that panicked in the warm-up would be missing among
+    /// the clients whose end the others wait for.
     async fn joined<C>(&self, task: ClientTask<C>) -> Option<C> {
         let error = match task.task.await {
             Ok(client) => return Some(client),
@@ -195,10 +198,10 @@ impl Shared {
     }
 }
 
-/// The task of a client `C`.
+/// Task that runs a client `C`.
 struct ClientTask<C> {
     task: task::JoinHandle<C>,
-    /// Record of the client's workload.
+    /// Record of the client's workload, shared by all its clients on this thread.
     recorder: Rc<RefCell<Recorder>>,
 }
 

@@ -26,11 +26,12 @@ use server::Server;
 pub(super) use server::{check_target, empty_target, kill_server};
 use std::{sync::Arc, time::Instant};
 
-/// Pipeline depth, and number of clients, of the load.
+/// Pipeline depth of each client while keys are loaded or verified; [`LOAD_CLIENTS`] is the number of clients.
 const LOAD_PIPELINE: u32 = 256;
 const LOAD_CLIENTS: u32 = 8;
 
-/// Measures the cells of a job. Returns the text of an error that leaves all cells unmeasured.
+/// Measures the cells of a job over the wire. Returns a report for each, or the text of an error that leaves all cells
+/// unmeasured.
 pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     let Some(first) = job.cells.first() else { return Ok(Vec::new()) };
     let data = Data::new(&first.workload).map_err(|error| format!("cannot read the data: {error}"))?;
@@ -73,7 +74,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     Ok(job.cells.iter().zip(measurements).map(report).collect())
 }
 
-/// Measures cells that run at the same time. Returns one measurement for each cell.
+/// Measures cells that run at the same time on one server. Returns one measurement for each cell.
 fn step(server: &Server, bench: &WireBench, cells: &[Cell]) -> Result<Vec<Measurement>, String> {
     if cells.iter().any(|cell| cell.workload.step != CellKind::Operations) {
         return Err("over the wire only operations can be measured".into());
@@ -111,7 +112,7 @@ fn step(server: &Server, bench: &WireBench, cells: &[Cell]) -> Result<Vec<Measur
     Ok(measurements)
 }
 
-/// Returns `true` if this run starts the target's server and can restart it over the same files.
+/// Returns `true` if the job starts the server itself, and its store has files, so that a new server can open them.
 fn can_start_again(target: &Target) -> bool {
     target.persistent && target.address.is_none()
 }
@@ -146,7 +147,7 @@ fn loaded(
 }
 
 impl WireBench {
-    /// Reads the values that the server should hold, and compares them.
+    /// Reads values that the server should hold, at most `most` of them chosen at random, and compares them.
     fn verify(&self, workload: &Workload, most: u64) -> Result<Verified, String> {
         if self.live.count() == 0 {
             return Ok(Verified::default());

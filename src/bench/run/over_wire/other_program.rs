@@ -11,21 +11,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Returns the path of a program in `PATH`.
+/// Returns the path of a program in `PATH`, or `None` if it is not in it.
 pub(in crate::bench::run) fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|directory| directory.join(program)).find(|path| path.is_file())
 }
 
-/// Returns the version that a program reports: `Redis server v=7.0.15`.
+/// Returns the version that a program reports, such as `Redis server v=7.0.15`; `None` if it cannot be run or reports
+/// nothing.
 pub(in crate::bench::run) fn version(program: &str) -> Option<String> {
     let output = Command::new(find(program)?).arg("--version").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     Some(text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")).filter(|text| !text.is_empty())
 }
 
-/// Starts a program over files in `directory`, with the options of Redis, without waiting until it accepts
-/// connections.
+/// Starts a server program over files in `directory`, with options as of redis-server, without waiting until it accepts
+/// connections. Returns the process and the address.
 pub(super) fn start(program: &str, target: &Target, directory: &Path) -> Result<(Child, SocketAddr), String> {
     let path = find(program).ok_or_else(|| format!("there is no {program} in PATH"))?;
     let address = SocketAddr::from((
@@ -43,8 +44,8 @@ pub(super) fn start(program: &str, target: &Target, directory: &Path) -> Result<
     Ok((child, address))
 }
 
-/// Returns the options of the server. Snapshots are off: the append-only file alone provides the durability
-/// that is compared.
+/// Returns the command-line options of redis-server for a target. Snapshots are off: the append-only file alone
+/// provides the durability that is compared.
 fn arguments(target: &Target, port: u16) -> Vec<String> {
     let fsync = target.fsync.as_deref().unwrap_or("always");
     let append = if target.persistent { "yes" } else { "no" };
@@ -53,7 +54,7 @@ fn arguments(target: &Target, port: u16) -> Vec<String> {
     ["--port", &port].into_iter().chain(words).map(Into::into).collect()
 }
 
-/// Waits until the server `pid` replies to requests.
+/// Waits until the server process `pid` replies to requests. Returns an error if it has ended, or after two minutes.
 pub(super) fn wait(address: SocketAddr, pid: u32, has_ended: impl Fn() -> bool) -> Result<(), String> {
     let deadline = Instant::now() + CALL_TIMEOUT;
     while !is_ready(address, pid) {

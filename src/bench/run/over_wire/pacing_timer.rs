@@ -1,4 +1,4 @@
-//! Timer that wakes a client on time: the timer of the runtime has a resolution of a millisecond.
+//! Timer that wakes a client of an open loop on time: the timer of the Tokio runtime has a resolution of a millisecond.
 
 use std::{io, time::Duration};
 
@@ -25,7 +25,7 @@ mod precise {
         }
     }
 
-    /// A kernel timer; uses one file descriptor.
+    /// Timer of the kernel with a resolution of nanoseconds; uses one file descriptor.
     pub struct Timer(AsyncFd<Descriptor>);
 
     impl Timer {
@@ -38,7 +38,7 @@ mod precise {
             Ok(Self(registered?))
         }
 
-        /// Sleeps for `time`, and not noticeably longer.
+        /// Sleeps for `time`, without rounding it up to milliseconds.
         pub async fn sleep(&self, time: Duration) -> io::Result<()> {
             let timer = &self.0.get_ref().0;
             timer.set(Expiration::OneShot(TimeSpec::from_duration(time)), TimerSetTimeFlags::empty())?;
@@ -55,7 +55,7 @@ mod precise {
 mod rough {
     use super::{Duration, io};
 
-    /// The timer of the runtime.
+    /// Timer of the Tokio runtime, with a resolution of a millisecond.
     pub struct Timer;
 
     impl Timer {

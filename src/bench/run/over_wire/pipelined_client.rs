@@ -26,28 +26,28 @@ use tokio::{
 /// Minimum free space of the input buffer for each read, in bytes.
 const READ: usize = 32 << 10;
 
-/// A request whose reply has not arrived.
+/// Request that the client has queued or sent, and whose reply has not arrived.
 struct Request {
     operation: Operation,
     index: u64,
     start: u64,
-    /// Bounds of the value in the reply to a read.
+    /// Bounds of the version and expiration time of the value that the reply to a read may return.
     begin: ReadBegin,
     /// Lifetime of the value that is written; `None` if it does not expire.
     lifetime: Option<Lifetime>,
     /// Bytes of the key and value that the request writes or deletes.
     bytes: usize,
-    /// `true` for the write of a read-modify-write.
+    /// `true` for the SET of a read-modify-write, `false` for its GET.
     writes_back: bool,
 }
 
-/// Parts that are the same in all clients of a workload at the start.
+/// Values from which all clients of a workload are created.
 #[derive(Clone)]
 pub(super) struct Prototype {
     chooser: KeyChooser,
     depth: usize,
     seed: u64,
-    /// `true` for an open loop.
+    /// `true` if the clients start operations at a fixed rate (open loop).
     paced: bool,
 }
 
@@ -61,9 +61,10 @@ pub(super) struct Client {
     output: BytesMut,
     input: BytesMut,
     waiting: VecDeque<Request>,
-    /// Read-modify-writes whose read is done: key number and start.
+    /// Read-modify-writes whose GET is done and whose SET is not sent: key number, and start in nanoseconds of the
+    /// clock.
     to_write_back: VecDeque<(u64, u64)>,
-    /// Intended start of the next operation, if it is not due yet.
+    /// Intended start of the next operation in nanoseconds of the clock, if it is not due yet; otherwise `None`.
     due: Option<u64>,
     /// Timer of an open loop; `None` in a closed loop.
     timer: Option<Timer>,
@@ -100,7 +101,8 @@ impl Client {
         })
     }
 
-    /// Sends operations of the mix until the end. A broken connection ends the client and counts as an error.
+    /// Sends operations of the mix until a limit of `end` is reached. A broken connection ends the client and counts as
+    /// an error.
     pub async fn run(&mut self, shared: &Shared, recorder: &RefCell<Recorder>, mix: &Mix, end: End) {
         let mut left = end.operations;
         let outcome = async {
@@ -120,7 +122,8 @@ impl Client {
         }
     }
 
-    /// Records the operations that were due before the end and not started.
+    /// Records the operations, at most `left`, that were due before `end` and not started. Times are in nanoseconds of
+    /// the clock.
     fn give_up(&mut self, recorder: &mut Recorder, end: u64, left: u64, now: u64) {
         if let Some(due) = self.due.take().filter(|due| *due < end && left > 0) {
             recorder.missed_starts(MissedStarts { first: due as f64, interval: 0.0, count: 1 }, now);
@@ -130,8 +133,8 @@ impl Client {
         }
     }
 
-    /// Adds due requests to the pipeline; waits for the next one if the pipeline is empty. Returns `false` at
-    /// the end.
+    /// Adds due requests to the pipeline; waits for the next one if the pipeline is empty. Returns `false` if nothing
+    /// is left to send.
     async fn fill(
         &mut self,
         shared: &Shared,
@@ -176,7 +179,8 @@ impl Client {
         Ok(!self.waiting.is_empty())
     }
 
-    /// Adds the next request of the mix. Returns a fault if no key is left for it.
+    /// Chooses the next operation of the mix and adds its request to the output. Returns a fault if no key is left for
+    /// it.
     fn request(&mut self, bench: &WireBench, start: u64, mix: &Mix) -> Result<(), Fault> {
         let operation = mix.pick(|| self.chooser.random());
         let (first, last) = bench.live.range();
@@ -245,7 +249,7 @@ impl Client {
         });
     }
 
-    /// Sends the pipeline and reads all replies, both at the same time: a server may reply before it has read
+    /// Sends the queued requests and reads all replies, both at the same time: a server may reply before it has read
     /// everything, and stop reading until its replies are read.
     async fn exchange(&mut self, shared: &Shared, recorder: &RefCell<Recorder>) -> io::Result<()> {
         let (mut reader, mut writer) = self.stream.split();
@@ -283,8 +287,8 @@ fn next(bytes: &[u8]) -> io::Result<Option<(RangeFrame, usize)>> {
     }
 }
 
-/// Checks a reply and records its operation. Returns `true` if a read-modify-write must now write the value
-/// back.
+/// Checks the reply to `request` and records its operation or fault. Returns `true` if a read-modify-write must now
+/// write the value back.
 fn settle(
     bench: &WireBench,
     request: &Request,
@@ -351,13 +355,14 @@ fn is_current(bench: &WireBench, request: &Request, version: u32) -> bool {
 }
 
 impl Request {
-    /// Returns `true` if the request replaces a value.
+    /// Returns `true` if the request is a SET of an existing key.
     fn updates(&self) -> bool {
         self.writes_back || self.operation == Operation::Update
     }
 }
 
-/// Records an operation that succeeded. Returns `false`: nothing is to be written back.
+/// Records an operation that succeeded at `now`, in nanoseconds of the clock. Returns `false`: nothing is left to write
+/// back.
 fn count(bench: &WireBench, request: &Request, now: u64, recorder: &mut Recorder) -> bool {
     if request.updates() {
         bench.live.end_update(request.index, request.lifetime, true);
@@ -376,7 +381,8 @@ mod tests {
     use crate::bench::data::{Data, key_ledger::KeyLedger};
     use std::{sync::Arc, time::Duration};
 
-    /// Returns a server that has acknowledged the insert of key 0 with a time to live.
+    /// Returns the state of a server, which does not run, that has acknowledged the insert of key 0 with a time to
+    /// live.
     fn bench(ttl_ms: u64) -> WireBench {
         let workload = Workload { ttl_ms: Some(ttl_ms), ..Workload::of([(Operation::Get, 1.0)], 1) };
         let live = KeyLedger::new(10).with_ttl(workload.ttl_ms, 10);
@@ -387,7 +393,7 @@ mod tests {
         WireBench { address: ([127, 0, 0, 1], 1).into(), data, live: Arc::new(live), is_load: false }
     }
 
-    /// Returns the measurement of a read of key 0 that received `reply`.
+    /// Returns the measurement of a GET of key 0 to which the server replied with `reply`; `None` for a null reply.
     fn settled(bench: &WireBench, reply: Option<&[u8]>) -> crate::bench::result::Measurement {
         let mut recorder = Recorder::new(0, Duration::from_secs(1));
         let frame = reply.map_or(RangeFrame::Null, |value| RangeFrame::BulkString((0, value.len())));

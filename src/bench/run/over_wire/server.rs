@@ -1,4 +1,4 @@
-//! The measured server: a child process of this job, or an external server.
+//! Server that a job measures: a child process of this job, or an external server.
 
 use super::{other_program, unmeasured_requests};
 use crate::bench::{
@@ -16,10 +16,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum number of times that an external server is emptied after a job was killed.
+/// Maximum number of attempts to empty an external server after a job was killed.
 const EMPTYINGS: u32 = 10;
 
-/// The server that this process has started, if any.
+/// Server process that this process has started and not stopped, if any.
 static SERVER: Mutex<Option<Child>> = Mutex::new(None);
 
 /// Locks [`SERVER`]. A server is started under this lock, so that one that runs is always stored.
@@ -89,13 +89,13 @@ pub(super) struct Server {
     pub address: SocketAddr,
     pub pid: Option<u32>,
     kind: Kind,
-    /// Files of the store, if the job started the server and the store has files.
+    /// Files of the store; `None` for an external server and for a store in memory.
     pub files: Option<Files>,
 }
 
 impl Server {
-    /// Starts a server, or connects to the external server that `target` names. `arguments` are those of a
-    /// kvbench server.
+    /// Starts the server of a target, or connects to the external server that it names. `arguments` are those of a
+    /// kvbench server, if it is one.
     pub fn start(job: &Job, target: &Target, arguments: &[String]) -> Result<Self, String> {
         match (&target.address, &target.program) {
             (Some(address), _) => Self::foreign(job, address),
@@ -104,7 +104,8 @@ impl Server {
         }
     }
 
-    /// Starts another program, over files in the job's directory.
+    /// Starts a server of another program, such as redis-server, over files in the job's directory, and waits until it
+    /// replies.
     fn program(job: &Job, target: &Target, program: &str) -> Result<Self, String> {
         let _pinned = job.server_cpus.as_deref().map(Pinned::to).transpose()?;
         let mut stored = lock_server();
@@ -152,7 +153,8 @@ impl Server {
         }
     }
 
-    /// Makes a kvbench server do its deferred work; other servers have no command for that.
+    /// Makes a kvbench server do its deferred work, and waits for it. Does nothing for other servers, which have no
+    /// command for that.
     pub fn settle(&self) -> Result<(), String> {
         if self.kind != Kind::Own {
             return Ok(());
@@ -160,8 +162,8 @@ impl Server {
         unmeasured_requests::settle_store(self.address).map_err(|error| error.to_string())
     }
 
-    /// Makes the accepted writes of a kvbench server durable. Other servers do so when they shut down, or at
-    /// their own time.
+    /// Makes the accepted writes of a kvbench server with files durable. Does nothing for other servers, which sync
+    /// when they shut down or at their own time.
     pub fn sync(&self) -> Result<(), String> {
         if self.kind != Kind::Own || self.files.is_none() {
             return Ok(());
@@ -176,8 +178,8 @@ impl Server {
         if counts { unmeasured_requests::timer_syncs(self.address).ok() } else { None }
     }
 
-    /// Shuts down a server of this job; removes all keys from an external server. Returns the seconds of the
-    /// shutdown and the size of the remaining files.
+    /// Shuts down a server of this job; removes all keys from an external server. Returns the seconds of the shutdown
+    /// and the size of the remaining files, both `None` for an external server.
     pub fn stop(&self) -> Result<(Option<f64>, Option<FileSize>), String> {
         if self.kind == Kind::Foreign {
             unmeasured_requests::flush(self.address).map_err(|error| format!("FLUSHDB: {error}"))?;

@@ -1,4 +1,4 @@
-//! Single requests that are not measured.
+//! Single requests to a server, such as DBSIZE, that are not part of a measurement.
 
 use crate::resp::Client;
 use bytes::BytesMut;
@@ -8,10 +8,10 @@ use redis_protocol::resp2::{
 };
 use std::{io, net::SocketAddr, str::FromStr, time::Duration};
 
-/// Maximum time to wait for a reply in a call that is not measured.
+/// Maximum time to wait for the reply to a request that is not measured.
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Appends a request of at most five parts to `output`.
+/// Appends a request of at most five arguments, encoded in RESP, to `output`.
 pub(super) fn encode(output: &mut BytesMut, parts: &[&[u8]]) {
     let mut frames = [const { BorrowedFrame::Null }; 5];
     for (frame, part) in frames.iter_mut().zip(parts) {
@@ -22,7 +22,7 @@ pub(super) fn encode(output: &mut BytesMut, parts: &[&[u8]]) {
     let _ = extend_encode_borrowed(output, &request, false);
 }
 
-/// Sends one request, unmeasured, and returns the reply.
+/// Sends one request over a new connection, unmeasured, and returns the reply; an error reply is returned as an error.
 fn call(address: SocketAddr, parts: &[&str]) -> io::Result<OwnedFrame> {
     ask(address, parts, Some(CALL_TIMEOUT))
 }
@@ -34,7 +34,7 @@ fn ask(address: SocketAddr, parts: &[&str], patience: Option<Duration>) -> io::R
     }
 }
 
-/// Returns the number of keys on the server.
+/// Returns the number of keys on the server (DBSIZE).
 pub(super) fn count_keys(address: SocketAddr) -> io::Result<u64> {
     match call(address, &["DBSIZE"])? {
         OwnedFrame::Integer(keys) => u64::try_from(keys).map_err(io::Error::other),
@@ -42,12 +42,12 @@ pub(super) fn count_keys(address: SocketAddr) -> io::Result<u64> {
     }
 }
 
-/// Removes all keys from the server.
+/// Removes all keys from the server (FLUSHDB).
 pub(super) fn flush(address: SocketAddr) -> io::Result<()> {
     call(address, &["FLUSHDB"]).map(drop)
 }
 
-/// Makes a kvbench server do its deferred work.
+/// Makes a kvbench server do its deferred work (`DEBUG SETTLE`), and waits for it without a time limit.
 pub(super) fn settle_store(address: SocketAddr) -> io::Result<()> {
     // Without a timeout, since compactions may take an hour.
     ask(address, &["DEBUG", "SETTLE"], None).map(drop)
@@ -58,7 +58,7 @@ pub(super) fn sync(address: SocketAddr) -> io::Result<()> {
     ask(address, &["WAITAOF", "1", "0", "0"], None).map(drop)
 }
 
-/// Returns the number of syncs by the timer of a kvbench server.
+/// Returns the number of syncs that a kvbench server has made by its timer (fsync policy `everysec`), from INFO.
 pub(super) fn timer_syncs(address: SocketAddr) -> io::Result<u64> {
     let field = info_field(call(address, &["INFO", "persistence"])?, "timer_syncs:");
     field.ok_or_else(|| io::Error::other("INFO has no timer_syncs"))
@@ -69,7 +69,7 @@ pub(super) fn expired_keys(address: SocketAddr) -> Option<u64> {
     info_field(call(address, &["INFO", "stats"]).ok()?, "expired_keys:")
 }
 
-/// Returns the number in the line of an INFO reply that starts with `name`.
+/// Returns the number in the line of an INFO reply that starts with `name`, or `None` if there is none.
 fn info_field<N: FromStr>(reply: OwnedFrame, name: &str) -> Option<N> {
     let OwnedFrame::BulkString(text) = reply else { return None };
     String::from_utf8(text).ok()?.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())

@@ -49,8 +49,8 @@ fn judge(image: &Image, damaged: &[u8], what: &dyn Fn() -> String) -> bool {
     }
 }
 
-/// Returns images of all kinds: with and without a sync marker, with padding, with several frames per batch,
-/// behind an AOF of Redis.
+/// Returns AOFs of all kinds, each with a name and the content that is expected after each batch: with and without a
+/// sync marker, with padding, with several frames per batch, behind an AOF of Redis.
 fn images() -> Vec<(&'static str, Image)> {
     let synced = Image::synced_sample();
     let mut unmarked = Image::new();
@@ -106,7 +106,8 @@ fn any_byte_of_another_value_is_refused_or_costs_nothing_that_was_synced() {
     }
 }
 
-/// With a sync marker behind the batches, every change of a byte is detected.
+/// An AOF that ends with a sync marker is refused if any byte between its first line and the marker was changed; a
+/// change of the marker costs nothing.
 #[test]
 fn in_a_log_that_was_closed_no_changed_byte_costs_anything() {
     let image = Image::synced_sample();
@@ -142,7 +143,8 @@ fn a_log_cut_anywhere_holds_the_batches_before() {
     }
 }
 
-/// The expiration time's record is behind that of the value, on another page.
+/// A large value and its expiration time, whose record is on another page, are restored both or not at all after a
+/// power cut.
 #[test]
 fn a_large_value_and_its_deadline_are_kept_or_lost_together() {
     let head = |deadline| key_value_headers::value_head(deadline).to_vec();
@@ -204,7 +206,7 @@ fn any_sector_lost_doubled_or_in_anothers_place_is_refused_or_costs_nothing_that
     }
 }
 
-/// Any sectors that were not synced may be missing after a power cut.
+/// An AOF opens with all batches that were synced if any later sectors, which a power cut may lose, are missing.
 #[test]
 fn unsynced_tail_without_some_sectors_is_cut_off() {
     let mut image = Image::new();
@@ -226,7 +228,8 @@ fn unsynced_tail_without_some_sectors_is_cut_off() {
     }
 }
 
-/// Returns an AOF of several MiB: batches of one frame and of many, and records longer than a chunk.
+/// Returns an AOF of `batches` batches and several MiB, durable at least up to batch number `synced`: with batches
+/// of one frame and of many, and records longer than a chunk.
 fn large(rng: &mut StdRng, batches: usize, synced: usize) -> Image {
     let mut image = Image::new();
     for number in 0..batches {
@@ -250,7 +253,8 @@ fn large(rng: &mut StdRng, batches: usize, synced: usize) -> Image {
     image
 }
 
-/// Simulates what a power cut does to unsynced pages: written in any order, older versions, torn pages.
+/// An AOF opens with its first batches, at least all synced ones, after what a power cut does to unsynced pages:
+/// written in any order, older versions, torn pages.
 #[test]
 fn a_large_log_whose_unsynced_tail_is_at_random_holds_a_first_part_of_it() {
     for seed in 0..6 {
@@ -324,7 +328,7 @@ fn a_log_of_a_later_version_is_refused() {
     assert!(text.contains("the first line of a log is damaged"), "{text}");
 }
 
-/// Writes continue behind an end that was cut off, for each position where the AOF may be torn.
+/// Writes continue behind the end that an open has cut off, for each position where the AOF may be torn.
 #[test]
 fn a_cut_log_can_be_continued() {
     let (_directory, path) = scratch();
@@ -340,8 +344,8 @@ fn a_cut_log_can_be_continued() {
     }
 }
 
-/// Bytes that were cut off may reappear when the file grows again; old frames then fit behind the new ones by
-/// length.
+/// Frames that were cut off are not read again if their bytes reappear when the file grows, even if they fit behind
+/// the new ones by length.
 #[test]
 fn frames_of_a_tail_that_was_cut_off_do_not_come_back() {
     let (one, two, other) = (batch(&[put(b"k", b"1")]), batch(&[put(b"k", b"2")]), batch(&[put(b"k", b"3")]));

@@ -9,7 +9,8 @@ fn dated(len: usize) -> Vec<u8> {
     value
 }
 
-/// A replay passes a limited number of writes on at a time, wherever that ends; a rewritten AOF has no groups.
+/// Values keep their expiration times in batches of any length, though a replay passes on a limited number of writes
+/// at a time, and in a rewritten AOF, which has no groups.
 #[test]
 fn values_with_deadlines_are_read_from_groups_and_from_a_rewritten_log() {
     let value = dated(5);
@@ -33,7 +34,8 @@ fn values_with_deadlines_are_read_from_groups_and_from_a_rewritten_log() {
     }
 }
 
-/// The expiration time is in the next frame, which need not be read yet when the first one ends.
+/// A value gets its expiration time also from the next frame, which need not be read yet when the frame of the value
+/// ends.
 #[test]
 fn a_deadline_may_be_in_the_frame_behind_its_value() {
     for pieces in 1..6 {
@@ -45,7 +47,8 @@ fn a_deadline_may_be_in_the_frame_behind_its_value() {
     }
 }
 
-/// Padding precedes a record that a kill could tear.
+/// A value gets its expiration time also if padding is between the two records: padding precedes a record that a
+/// kill could tear.
 #[test]
 fn filler_may_be_between_a_value_and_its_deadline() {
     let pairs: Vec<_> = (0..100_000_usize)

@@ -3,7 +3,7 @@
 use super::*;
 use io::ErrorKind;
 
-/// File that takes `room` more bytes, then fails with `kind`; syncs and truncations fail on demand.
+/// File that takes `room` more bytes, then fails with `kind`; syncs fail if `no_sync`, truncations if `no_cut`.
 /// `after_check` is called after each check of the file's path.
 struct Faulty {
     file: Arc<dyn Storage>,
@@ -54,7 +54,8 @@ impl Storage for Faulty {
     }
 }
 
-/// Opens an AOF over a file that fails after `room` bytes.
+/// Opens the AOF at `path`; its writes fail with `kind` after `room` more bytes. Also returns the faults, to be
+/// changed.
 fn open_faulty(path: &Path, room: usize, kind: ErrorKind) -> (Aof, Arc<Faulty>) {
     let (log, _) = open(path).unwrap();
     let faulty = Arc::new(Faulty {
@@ -69,7 +70,7 @@ fn open_faulty(path: &Path, room: usize, kind: ErrorKind) -> (Aof, Arc<Faulty>) 
     (log, faulty)
 }
 
-/// Appends the batch. Returns the result, and `true` if the batch was applied.
+/// Appends the batch. Returns the result, and `true` if the callback that applies the batch was called.
 fn append(log: &Aof, batch: &Batch<'_>, sync: bool) -> (Result<()>, bool) {
     let mut applied = false;
     let result = log.append(batch, sync, || applied = true);
@@ -110,7 +111,7 @@ fn a_full_disk_undoes_the_batch_and_no_more() {
     }
 }
 
-/// A batch that needs several frames is written frame by frame; after a failure none of them may be left.
+/// A batch that fails between two of its frames, because the disk is full, leaves none of them in the file.
 #[test]
 fn a_disk_that_fills_up_between_two_pieces_undoes_the_batch() {
     let (_directory, path) = scratch();
@@ -138,7 +139,8 @@ fn a_disk_that_fills_up_between_two_pieces_undoes_the_batch() {
     assert!(headers.iter().all(|(_, header)| header.frame().body <= PIECE));
 }
 
-/// Padding is written only if there is space for it; batches are written without it.
+/// Padding behind a batch is written only if there is space for all of it; without space, batches are written
+/// without padding.
 #[test]
 fn disk_without_space_for_padding_takes_batches() {
     let (_directory, path) = scratch();
@@ -221,7 +223,8 @@ fn a_write_that_panicked_stops_the_log() {
     assert!(append(&log, &batch(&[put(b"b", b"2")]), false).0.is_err());
 }
 
-/// The truncation after the failed append removes the sync marker behind the last batch.
+/// If an append fails for lack of space, and its truncation has removed the sync marker behind the last batch, the
+/// next sync writes the marker again.
 #[test]
 fn mark_is_written_again_after_an_append_that_found_no_space() {
     let (_directory, path) = scratch();
@@ -239,7 +242,7 @@ fn mark_is_written_again_after_an_append_that_found_no_space() {
     assert!(is_marked());
 }
 
-/// A seal that fails after it has cut off the sync marker leaves a usable AOF.
+/// If a full disk stops a seal after the sync marker was cut off, the next sync writes the marker again.
 #[test]
 fn mark_is_written_again_after_a_seal_that_found_no_space() {
     let (_directory, path) = scratch();
@@ -253,7 +256,8 @@ fn mark_is_written_again_after_a_seal_that_found_no_space() {
     assert!(frame::Header::read(&bytes[len as usize..], len).is_ok_and(|header| header.synced == len));
 }
 
-/// The first batch after the rewrite ends at the offset of the old file's last sync marker.
+/// A sync marker is written after a rewrite, also if the first batch then ends at the offset of the old file's last
+/// sync marker.
 #[test]
 fn mark_is_written_after_a_rewrite_at_the_offset_of_the_last_one() {
     let (_directory, path) = scratch();
@@ -267,7 +271,8 @@ fn mark_is_written_after_a_rewrite_at_the_offset_of_the_last_one() {
     assert!(frame::Header::read(&bytes[before as usize..], before).is_ok());
 }
 
-/// A backup is restored after the last check of the path, and before the rewrite takes the name.
+/// A backup that is restored after the last check of the path, and before the rewrite takes the name, gets the name
+/// back, and the rewrite fails.
 #[test]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn file_that_takes_the_name_before_a_rewrite_does_gets_it_back() {

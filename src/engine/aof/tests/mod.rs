@@ -40,7 +40,7 @@ fn apply(state: &mut State, batch: &Batch<'_>) {
     }
 }
 
-/// Opens the AOF and returns it with its content.
+/// Opens the AOF at `path`, and returns it with the pairs that it holds.
 fn open(path: &Path) -> Result<(Aof, State)> {
     let mut state = State::new();
     let log = Aof::open(path, "test", &mut |batch| apply(&mut state, batch))?;
@@ -61,7 +61,8 @@ fn delete(key: &[u8]) -> WriteOp<'_> {
     WriteOp::Delete { key }
 }
 
-/// Returns single writes and groups. Keys and values contain bytes that could be taken for structure.
+/// Returns batches for tests: single writes and groups, whose keys and values contain bytes that could be taken for
+/// the structure of an AOF.
 fn sample() -> Vec<Batch<'static>> {
     vec![
         batch(&[put(b"a", b"1")]),
@@ -78,16 +79,16 @@ fn sample() -> Vec<Batch<'static>> {
 /// Id of the sections that tests create.
 const ID: u32 = 0xfeed_beef;
 
-/// Bytes of an AOF, and its content after each batch.
+/// Bytes of an AOF for tests, and its content after each batch.
 #[derive(Clone)]
 struct Image {
     bytes: Vec<u8>,
     chain: FrameChain,
-    /// Offset up to which the next frame records that the AOF was durable.
+    /// Offset up to which the next frame will record that the AOF was durable.
     synced: u64,
-    /// Length and content before the first batch and after each batch.
+    /// Length of the AOF in bytes, and its content, before the first batch and after each batch.
     places: Vec<(usize, State)>,
-    /// Offsets of the frames' headers, and the offsets up to which they record that the AOF was durable.
+    /// Offset of each frame's header, and the offset up to which that header records that the AOF was durable.
     headers: Vec<(usize, u64)>,
 }
 
@@ -96,7 +97,7 @@ impl Image {
         Self::after(&[], State::new())
     }
 
-    /// Returns an image that continues an AOF without frames.
+    /// Returns an AOF that begins with `plain`, records of Redis without frames, whose content is `state`.
     fn after(plain: &[u8], state: State) -> Self {
         let chain = FrameChain::new(Form::Redis, ID);
         let bytes = [plain, &chain.start_line(plain.len() as u64)].concat();
@@ -104,7 +105,7 @@ impl Image {
         Self { places: vec![(bytes.len(), state)], headers: Vec::new(), chain, synced, bytes }
     }
 
-    /// Returns the image of [`sample`] with a sync after each batch and a sync marker at the end.
+    /// Returns an AOF of the batches of [`sample`], with a sync after each and a sync marker at the end.
     fn synced_sample() -> Self {
         let mut image = Self::new();
         sample().iter().for_each(|batch| image.append(batch).sync());
@@ -132,12 +133,12 @@ impl Image {
         self.headers.extend(headers_from(&self.bytes, from).map(|(at, header)| (at, header.synced)));
     }
 
-    /// Marks all bytes so far as durable.
+    /// Takes all bytes so far as durable; the next frames record that.
     fn sync(&mut self) {
         self.synced = self.bytes.len() as u64;
     }
 
-    /// Appends a durable sync marker.
+    /// Appends a sync marker for all bytes so far, and takes it as durable.
     fn mark(&mut self) {
         let at = self.bytes.len();
         self.bytes.extend(self.chain.sync_marker(at as u64));
@@ -146,7 +147,7 @@ impl Image {
     }
 }
 
-/// Returns the headers of consecutive frames from offset `at` on, with their offsets.
+/// Returns the headers of the consecutive frames in `bytes` from offset `at` on, each with its offset.
 fn headers_from(bytes: &[u8], mut at: usize) -> impl Iterator<Item = (usize, frame::Header)> {
     std::iter::from_fn(move || {
         let (here, header) = (at, frame::Header::read(bytes.get(at..)?, at as u64).ok()?);
@@ -159,7 +160,7 @@ fn headers(bytes: &[u8]) -> Vec<(usize, frame::Header)> {
     headers_from(bytes, frame::START).collect()
 }
 
-/// File in memory.
+/// File in memory, for tests of an AOF.
 struct Buffer(Mutex<Vec<u8>>);
 
 impl Storage for Buffer {
@@ -194,7 +195,7 @@ impl Storage for Buffer {
     }
 }
 
-/// Replays an AOF of these bytes and returns its content.
+/// Replays an AOF of these bytes; returns the end of the replay and the pairs.
 fn read(bytes: &[u8]) -> Result<(replay::ReplayEnd, State)> {
     let mut state = State::new();
     let names = ("test", Path::new("LOG"));
@@ -203,7 +204,7 @@ fn read(bytes: &[u8]) -> Result<(replay::ReplayEnd, State)> {
     Ok((tail, state))
 }
 
-/// Opens an AOF that must be refused, and returns the error's text.
+/// Opens an AOF of these bytes, which must be refused and not changed, and returns the error's text.
 fn refused(bytes: &[u8]) -> String {
     let (_directory, path) = scratch();
     fs::write(&path, bytes).unwrap();
@@ -315,7 +316,7 @@ fn how_the_bytes_arrive_does_not_matter() {
     assert_eq!(Some(&state), places.last().map(|(_, state)| state));
 }
 
-/// Results of `kvbench torture` are valid for one format only.
+/// The format name, by which results of `kvbench torture` are told apart, has the number of the start line.
 #[test]
 fn the_format_has_the_number_of_the_start_line() {
     let number = frame::FORMAT.rsplit(' ').next().unwrap();
@@ -323,7 +324,8 @@ fn the_format_has_the_number_of_the_start_line() {
     assert!(line.starts_with(format!("#KVBENCH:{number}:").as_bytes()), "{}", line.escape_ascii());
 }
 
-/// Content of the file while it is open under `always`: batches, a sync marker, then padding.
+/// Under `always`, a sync marker and padding follow the last batch while the AOF is open; a close, or the open after
+/// a kill, cuts the padding off.
 #[test]
 fn filler_follows_a_synced_batch_until_the_log_is_closed() {
     let (_directory, path) = scratch();

@@ -3,14 +3,15 @@
 use super::*;
 use std::convert::Infallible;
 
-/// Encodes a batch as Redis does.
+/// Encodes a batch as an AOF of Redis does: without frames.
 fn encode(batch: &Batch<'_>) -> Vec<u8> {
     let mut records = Vec::new();
     record::encode::<Infallible>(batch, batch.len() > 1, &mut records, |_, _| Ok(())).unwrap();
     records
 }
 
-/// Returns the AOF of [`sample`], and its length and content before the first batch and after each.
+/// Returns the batches of [`sample`] as an AOF of Redis, and its length and content before the first batch and after
+/// each.
 fn sample_log() -> (Vec<u8>, Vec<(usize, State)>) {
     let (mut bytes, mut state) = (Vec::new(), State::new());
     let mut places = vec![(0, State::new())];
@@ -32,7 +33,7 @@ fn is_kept(file: &[u8], kept: &[u8]) -> bool {
     }
 }
 
-/// Writes `bytes` to `path` and opens it as an AOF. Returns its content and the file's bytes afterwards.
+/// Writes `bytes` to `path` and opens it as an AOF. Returns its content, and the file's bytes after the open.
 fn open_bytes(path: &Path, bytes: &[u8]) -> (State, Vec<u8>) {
     fs::write(path, bytes).unwrap();
     let (log, state) = open(path).unwrap();
@@ -175,14 +176,14 @@ fn a_length_beyond_the_end_is_a_torn_tail() {
     }
 }
 
-/// Output of redis-server 7.0.15 with `aof-timestamp-enabled yes`.
+/// AOF that redis-server 7.0.15 wrote with `aof-timestamp-enabled yes`.
 const BY_REDIS: &str = "#TS:1795250606\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n\
     *3\r\n$3\r\nset\r\n$8\r\ngreeting\r\n$5\r\nhello\r\n*3\r\n$3\r\nsEt\r\n$5\r\nMixed\r\n$4\r\ncase\r\n\
     *7\r\n$4\r\nmset\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n$1\r\nc\r\n$1\r\n3\r\n\
     *1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$2\r\nin\r\n$5\r\ngroup\r\n\
     *3\r\n$6\r\nUNLINK\r\n$1\r\na\r\n$1\r\nb\r\n*1\r\n$4\r\nEXEC\r\n";
 
-/// Continuation of [`BY_REDIS`], which begins with FLUSHALL.
+/// Continuation of the AOF of Redis in [`BY_REDIS`], which begins with FLUSHALL.
 const BY_REDIS_AFTER_FLUSHALL: &str = "*1\r\n$8\r\nflushall\r\n\
     *3\r\n$3\r\nset\r\n$5\r\nafter\r\n$5\r\nflush\r\n*2\r\n$3\r\ndel\r\n$5\r\nafter\r\n\
     *5\r\n$4\r\nmset\r\n$1\r\nx\r\n$1\r\n1\r\n$1\r\ny\r\n$1\r\n2\r\n\

@@ -3,7 +3,8 @@
 use super::*;
 use crate::engine::aof::check::{check, repair_log};
 
-/// Creates an AOF with these bytes.
+/// Creates an AOF with these bytes in a temporary directory. Returns the directory, which is removed on drop, and
+/// the path.
 fn file(bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
     let (directory, path) = scratch();
     fs::write(&path, bytes).unwrap();
@@ -48,8 +49,8 @@ fn a_log_in_use_is_neither_checked_nor_repaired() {
     check(&path).unwrap();
 }
 
-/// The AOF is corrupt at each position in turn: the repaired AOF opens with the batches before it, and the two files
-/// together hold all of the old bytes.
+/// Wherever an AOF is corrupt, the repaired AOF opens with the batches before it, and the two files together hold
+/// all of the old bytes.
 #[test]
 fn a_repair_keeps_what_it_takes_out() {
     let image = Image::synced_sample();
@@ -109,7 +110,8 @@ fn a_log_of_redis_is_repaired_too() {
     assert!(check(&path).unwrap().holds.contains("a log of Redis"));
 }
 
-/// Covers an AOF that differs from one of this version in the format number only.
+/// An AOF whose start line has a higher format number is not corrupt, but neither opened, checked nor repaired, and
+/// not changed.
 #[test]
 fn log_of_a_newer_format_is_neither_opened_nor_repaired() {
     let mut next = Image::synced_sample().bytes;
@@ -137,7 +139,7 @@ fn log_of_a_newer_format_is_neither_opened_nor_repaired() {
     }
 }
 
-/// No format ever had these numbers, so they are corruption and not a newer format.
+/// A start line with a number that no format ever had is corrupt, not of a newer format.
 #[test]
 fn damaged_format_number_is_corruption() {
     for number in [b'1', b'x', b' '] {

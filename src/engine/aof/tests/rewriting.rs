@@ -3,7 +3,7 @@
 use super::*;
 use std::os::unix::fs::PermissionsExt;
 
-/// Rewrites the AOF and appends the next of `batches` before each chunk of the scan.
+/// Rewrites the AOF, whose content is `state`, and appends the next of `batches` before each chunk of the scan.
 fn rewrite_beside(log: &Aof, state: &mut State, batches: &[Batch<'_>]) -> Result<()> {
     let mut batches = batches.iter();
     let mut last: Option<Vec<u8>> = None;
@@ -156,7 +156,8 @@ fn replace(path: &Path, moved: &Path) -> (Aof, State) {
     (other, state)
 }
 
-/// The AOF is moved before the rewrite, or during it.
+/// A rewrite of an AOF that was moved, before the rewrite or during it, fails and changes nothing of the AOF that
+/// another server has opened at its path.
 #[test]
 fn rewrite_of_a_moved_log_fails_and_leaves_the_log_of_another_server_alone() {
     for is_moved_before in [true, false] {
@@ -191,7 +192,8 @@ fn rewrite_of_a_moved_log_fails_and_leaves_the_log_of_another_server_alone() {
     }
 }
 
-/// Another file takes the place of the file that the rewrite is writing.
+/// A rewrite fails if another file takes the place of the file that it is writing: that file does not get the AOF's
+/// name.
 #[test]
 fn rewrite_does_not_give_the_name_of_the_log_to_another_file() {
     let (_directory, path) = scratch();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Changes the AOF's file with `change`, and returns the text of the refusal that must follow.
+/// Changes the bytes of the AOF at `path` with `change`; the AOF must then be refused. Returns the error's text.
 fn refused_after(path: &Path, change: impl FnOnce(&mut Vec<u8>)) -> String {
     let mut bytes = fs::read(path).unwrap();
     change(&mut bytes);
@@ -54,7 +54,8 @@ fn a_lost_page_of_a_large_batch_or_of_a_rewritten_log_is_refused() {
     }
 }
 
-/// Pages are written back in any order: one may be missing before others that were written.
+/// A page that was not synced may be missing though later ones were written: then everything from there is cut off.
+/// If the page was synced, the AOF is refused.
 #[test]
 fn a_lost_page_of_what_was_not_synced_is_cut_off_with_all_behind_it() {
     let (_directory, path) = scratch();
@@ -179,7 +180,8 @@ fn a_damaged_first_line_is_refused_by_its_own_name() {
     }
 }
 
-/// Covers a sync without later writes (`everysec`) and a sync before further writes (`always`).
+/// A sync leaves one sync marker behind the last batch, also if it is repeated, and the next batch overwrites the
+/// marker.
 #[test]
 fn a_sync_leaves_a_mark_that_the_next_batch_goes_over() {
     let (_directory, path) = scratch();
@@ -202,7 +204,7 @@ fn a_sync_leaves_a_mark_that_the_next_batch_goes_over() {
     assert_eq!(open(&path).unwrap().1, state);
 }
 
-/// An AOF of Redis is continued with frames; until the first write it is unchanged.
+/// An AOF of Redis stays unchanged until the first write, which is appended with a start line and frames.
 #[test]
 fn a_log_without_frames_gets_them_with_the_first_write() {
     let (_directory, path) = scratch();
@@ -256,7 +258,8 @@ fn a_rewrite_takes_nothing_over_that_is_not_as_it_was_written() {
     assert!(!file::rewrite_path(&path).exists());
 }
 
-/// A lost or unwritten page may be all zeros; padding is never zeros.
+/// Zeros behind the last frame are cut off as an incomplete write, because a lost page may be all zeros; padding
+/// alone is no incomplete write.
 #[test]
 fn zeros_behind_the_last_frame_are_cut_off_as_an_incomplete_write() {
     let image = Image::synced_sample();

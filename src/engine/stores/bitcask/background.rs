@@ -1,4 +1,4 @@
-//! Background thread of `bitcask`: it syncs, merges, and writes hint files.
+//! Background thread of the engine `bitcask`: it syncs, merges segments, and writes hint files.
 
 use super::{description::NAME, read_sealed, segment_io::Files};
 use crate::engine::{Error, Result};
@@ -10,25 +10,25 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// Requests to the background thread, and its state.
+/// Requests of other threads to the background thread of `bitcask`, and the state of that thread.
 #[derive(Default)]
 struct Jobs {
-    /// `true` if the thread must look for work.
+    /// `true` if the background thread must look for segments to sync, to merge or to write hint files for.
     look: bool,
-    /// `true` if the thread must merge all segments, or is merging them.
+    /// `true` if the background thread must merge all segments (`BGREWRITEAOF`), or is merging them.
     rewrite: bool,
-    /// `true` if the thread must end, or has ended.
+    /// `true` if the background thread must end, or has ended.
     stop: bool,
-    /// `true` while the thread works.
+    /// `true` while the background thread looks for work or does it.
     busy: bool,
 }
 
-/// State shared by the background thread and its callers.
+/// State shared by the background thread of `bitcask` and the threads that give it work or wait for it.
 #[derive(Default)]
 struct WorkerSignals {
     jobs: Mutex<Jobs>,
     changed: Condvar,
-    /// Copy of [`Jobs::stop`] that the thread reads without a lock during its work.
+    /// `true` if the background thread must end: it reads this copy of [`Jobs::stop`] without a lock during its work.
     stop: AtomicBool,
 }
 
@@ -38,20 +38,21 @@ impl WorkerSignals {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `until` returns `true`, or until the thread has ended.
+    /// Blocks until `until` returns `true`, or until the background thread must end or has ended. Returns the locked
+    /// jobs.
     fn wait<'d>(&'d self, mut until: impl FnMut(&Jobs) -> bool) -> MutexGuard<'d, Jobs> {
         let waited = self.changed.wait_while(self.jobs(), |jobs| !jobs.stop && !until(jobs));
         waited.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Handle of the background thread.
+/// Handle of the background thread of `bitcask`. Dropping it stops the thread.
 pub(super) struct Background {
     signals: Arc<WorkerSignals>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Guard that marks the thread as ended when it returns or panics, so that no caller waits for it.
+/// Guard that marks the background thread as ended when that returns or panics, so that no other thread waits for it.
 struct EndGuard(Arc<WorkerSignals>);
 
 impl Drop for EndGuard {
@@ -63,7 +64,7 @@ impl Drop for EndGuard {
 }
 
 impl Background {
-    /// Starts the thread, which looks for work at once.
+    /// Starts the background thread, which looks at once for segments to sync, to merge or to write hint files for.
     pub(super) fn start(files: Arc<Files>) -> Result<Self> {
         let signals = Arc::new(WorkerSignals::default());
         signals.jobs().look = true;
@@ -73,13 +74,15 @@ impl Background {
         Ok(Self { signals, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Makes the thread look for work.
+    /// Makes the background thread look for segments to sync, to merge or to write hint files for. Does not wait for
+    /// it.
     pub(super) fn wake(&self) {
         self.signals.jobs().look = true;
         self.signals.changed.notify_all();
     }
 
-    /// Makes the thread merge all segments. Returns `false` if such a merge is already requested or running.
+    /// Makes the background thread merge all segments, also those with few dead bytes, and does not wait for it.
+    /// Returns `false` if such a merge is already requested or running.
     pub(super) fn rewrite(&self) -> bool {
         let mut jobs = self.signals.jobs();
         let first = !jobs.rewrite;
@@ -88,13 +91,14 @@ impl Background {
         first
     }
 
-    /// Makes the thread look for work, and waits until there is none left.
+    /// Makes the background thread look for segments to sync, to merge or to write hint files for, and waits until no
+    /// such work is left, or until the thread has ended.
     pub(super) fn finish(&self) {
         self.wake();
         drop(self.signals.wait(|jobs| !jobs.busy && !jobs.look && !jobs.rewrite));
     }
 
-    /// Makes the thread abandon its work, and waits until it has ended.
+    /// Makes the background thread abandon a running merge and end, and waits until it has ended.
     pub(super) fn stop(&self) {
         self.signals.stop.store(true, Ordering::Relaxed);
         self.signals.jobs().stop = true;
@@ -108,7 +112,7 @@ impl Background {
     }
 }
 
-/// Stops the thread: otherwise it would outlive the engine and keep files open.
+/// Stops the background thread: otherwise it would outlive the engine and keep files open.
 impl Drop for Background {
     fn drop(&mut self) {
         self.stop();

@@ -18,17 +18,18 @@ use std::{collections::BTreeSet, path::Path};
 /// Maximum number of keys of corrupt values that an error names.
 const MAX_NAMED_KEYS: usize = 1000;
 
-/// Numbers of the segments that hold, or may hold, corrupt values.
+/// Numbers of the segments in which `kvbench check` has found corruption, whose values must be read one by one.
 #[derive(Default)]
 pub(super) struct Corrupt {
     segments: BTreeSet<u32>,
-    /// Error of the first corrupt segment.
+    /// First error of a corrupt segment; `None` if there is none, or only values that a merge moved although they were
+    /// corrupt.
     first: Option<Error>,
 }
 
 impl Corrupt {
-    /// Reads a sealed segment itself, not its hint file, and notes it if it holds corrupt values. Returns its writes
-    /// and its number of records.
+    /// Reads the whole file of a sealed segment, not its hint file, and records the segment if it holds corrupt values.
+    /// Returns its writes (with positions in place of values) and its number of records.
     ///
     /// # Errors
     ///
@@ -40,14 +41,15 @@ impl Corrupt {
         Ok((hint, tail.records))
     }
 
-    /// Records `segment` if its replay found corrupt values.
+    /// Records `segment` as corrupt, with an error, if its replay, whose result is `tail`, found corrupt values.
     pub(super) fn note_tail(&mut self, (segment, path): (u32, &Path), tail: &ReplayEnd) {
         if tail.corrupt > 0 {
             self.note(segment, Error::library(NAME, corrupt_values(path, tail.corrupt)));
         }
     }
 
-    /// Records `segment` if `restored` holds a value that was corrupt before a merge moved it there.
+    /// Records `segment` as corrupt, without an error, if `restored`, a part of its replay, holds a value that was
+    /// corrupt before a merge moved it there.
     pub(super) fn note_moved(&mut self, segment: u32, restored: &Restored<'_>) {
         let Restored::Writes(batch, _) = restored else { return };
         if batch
@@ -59,13 +61,14 @@ impl Corrupt {
         }
     }
 
-    /// Records a corrupt segment. The first recorded `error` is kept.
+    /// Records `segment` as corrupt. Of all recorded errors only the first is kept.
     pub(super) fn note(&mut self, segment: u32, error: Error) {
         self.segments.insert(segment);
         self.first.get_or_insert(error);
     }
 
-    /// Reads the values of all keys of `table` that are in the recorded segments of `directory`.
+    /// Reads the value of each key of `table` that is in one of the segments recorded as corrupt, to find the keys of
+    /// corrupt values.
     ///
     /// # Errors
     ///

@@ -6,8 +6,8 @@ use crate::engine::{
 
 pub(super) const NAME: &str = "bitcask";
 
-/// Number of open files other than sealed segments: the lock, the active segment, and temporarily a new
-/// segment, a hint file, a segment that is read for its hint file, a directory.
+/// Number of files that `bitcask` may have open besides the sealed segments that it keeps open: the lock file, the
+/// active segment, and temporarily a new segment, a hint file, a segment that is read for its hint file, a directory.
 pub(super) const OWN_FILES: u64 = 12;
 
 pub(super) static INFO: Info = Info {
@@ -59,8 +59,8 @@ pub(super) static INFO: Info = Info {
     log_targets: &[],
 };
 
-/// Converts an error about corruption to one that advises to restore a backup: `kvbench repair` can repair an AOF, but
-/// not a segment.
+/// Converts [`Error::Corrupt`], whose advice is `kvbench repair`, to an error that advises to restore a backup:
+/// `kvbench repair` can repair an AOF, but not a segment. Returns any other error unchanged.
 pub(super) fn advise_backup(error: Error) -> Error {
     match error {
         Error::Corrupt { path, offset, detail, .. } => {

@@ -1,4 +1,4 @@
-//! Hint files: the keys and value positions of a segment, from which a start fills the key table.
+//! Hint files of `bitcask`: the keys and value positions of a segment, from which a start fills the key table.
 
 use super::{
     key_table::{KeyTable, POSITION_LEN, ValuePosition, sum_of},
@@ -23,19 +23,19 @@ const MAGIC: [u8; 8] = *b"KVBHINT1";
 /// length.
 const HEADER_LEN: usize = MAGIC.len() + 4 + 8;
 
-/// Number of writes that are applied to the key table together.
+/// Number of writes of a hint file that are applied to the key table in one call.
 const BATCH_WRITES: usize = 64;
 
 const PUT: u8 = b'P';
 const DELETE: u8 = b'D';
 const CLEAR: u8 = b'C';
 
-/// Encoded writes of a segment, in the order of execution: for each its kind, the key's length, the key, and the
-/// value's position.
+/// Encoded writes of one segment of `bitcask`, in the order of execution: for each its kind, the key's length, the key,
+/// and for a put the position of the value. A clear has its kind only.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Hint(Vec<u8>);
 
-/// A write, with the value's position in place of the value.
+/// Write of a segment as a hint file holds it: a put has the position of its value in place of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry<'h> {
     Put(&'h [u8], ValuePosition),
@@ -44,7 +44,8 @@ pub(super) enum Entry<'h> {
 }
 
 impl Hint {
-    /// Appends the writes of a replay event of segment `id`, or clears the hint if the replay starts again.
+    /// Appends the writes in `restored`, a part of the replay of segment `id`, or removes all writes if the replay
+    /// starts again.
     pub(super) fn restore(&mut self, id: u32, restored: &Restored<'_>) {
         let Restored::Writes(batch, part) = restored else { return self.0.clear() };
         for op in batch.ops() {
@@ -61,7 +62,7 @@ impl Hint {
         }
     }
 
-    /// Appends a put of a value at `place`.
+    /// Appends a put of `key`, whose value is stored at `place`.
     pub(super) fn put(&mut self, key: &[u8], place: ValuePosition) {
         self.push(PUT, key);
         self.0.extend_from_slice(&place.to_bytes());
@@ -74,7 +75,7 @@ impl Hint {
         self.0.extend_from_slice(key);
     }
 
-    /// Returns the writes, up to the first incomplete one.
+    /// Returns the decoded writes in the order of execution, up to the first that is incomplete or invalid.
     pub(super) fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         let mut rest = &*self.0;
         std::iter::from_fn(move || {
@@ -84,7 +85,7 @@ impl Hint {
         })
     }
 
-    /// Applies the writes to a key table.
+    /// Applies the writes of the segment, in the order of execution, to `table`.
     pub(super) fn apply(&self, table: &mut KeyTable) {
         let (mut entries, mut places) = (Vec::with_capacity(BATCH_WRITES), Vec::with_capacity(BATCH_WRITES));
         for entry in self.entries() {
@@ -107,7 +108,7 @@ impl Hint {
         write(table, &mut entries, &mut places);
     }
 
-    /// Writes the hint file of a sealed segment, atomically.
+    /// Writes the hint file of `segment`, which is sealed: to a new file, which is synced and then renamed.
     ///
     /// # Errors
     ///
@@ -127,8 +128,8 @@ impl Hint {
         fs::rename(&fresh, &path).map_err(Error::io("rename", &fresh))
     }
 
-    /// Reads the hint file of `segment`. Returns `None` if it does not exist, is corrupt or belongs to another
-    /// segment.
+    /// Reads the hint file of the segment at the path `segment`, which is open as `storage`. Returns `None` if the hint
+    /// file does not exist, is corrupt, or was written for another segment or another length of it.
     pub(super) fn read(segment: &Path, storage: &dyn Storage) -> Option<Self> {
         let mut bytes = fs::read(path_of(segment)).ok()?;
         let (rest, sum) = bytes.split_last_chunk()?;
@@ -201,8 +202,8 @@ fn fresh_path_of(segment: &Path) -> PathBuf {
 const SUFFIX: &str = "hint";
 const FRESH: &str = "hint-new";
 
-/// Returns `Some(true)` if `name` is that of a hint file, `Some(false)` if it is that of an unfinished one,
-/// otherwise `None`.
+/// Returns `Some(true)` if `name` is that of a hint file, `Some(false)` if it is that of one that is still being
+/// written, otherwise `None`.
 pub(super) fn is_finished_hint(name: &str) -> Option<bool> {
     match name.rsplit_once('.')?.1 {
         SUFFIX => Some(true),

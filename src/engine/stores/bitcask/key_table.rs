@@ -1,4 +1,4 @@
-//! Key table: a hash table of all keys with the positions of their values on disk.
+//! Key table of `bitcask`: a hash table of all keys with the positions of their values on disk.
 
 use crate::engine::{
     KeyRange, VisitValue, WriteOp, key_value_headers,
@@ -7,7 +7,8 @@ use crate::engine::{
 use hashbrown::{HashMap, hash_map::Entry};
 use std::ops::ControlFlow;
 
-/// Number of keys that are looked up together before they are changed, so that their cache misses overlap.
+/// Number of keys of a write batch that are looked up before the first of them is changed, so that their CPU cache
+/// misses overlap.
 const PREFETCHED_KEYS: usize = 32;
 
 /// Position of a value on disk, with its length and checksum.
@@ -19,7 +20,7 @@ pub(super) struct ValuePosition {
     pub(super) offset: u64,
     /// Length of the value, in bytes.
     pub(super) length: u32,
-    /// Checksum of the value: see [`sum_of`].
+    /// CRC-32 of the value; inverted, so that no read succeeds, if the value was known to be corrupt: see [`sum_of`].
     pub(super) sum: u32,
 }
 
@@ -29,19 +30,20 @@ pub(super) fn sum_of(value: &[u8], sum: u32) -> u32 {
     if key_value_headers::is_corrupt(value) { !sum } else { sum }
 }
 
-/// Length of an encoded position, in bytes. A segment ends with the batch that reaches its maximum length, so
+/// Length of an encoded [`ValuePosition`], in bytes. A segment ends with the batch that reaches its maximum length, so
 /// no offset needs more than five bytes.
 pub(super) const POSITION_LEN: usize = 4 + 5 + 4 + 4;
 
 impl ValuePosition {
-    /// Encodes the position as the key table stores it.
+    /// Encodes the position, length and checksum of a value in the form that the key table stores.
     pub(super) fn to_bytes(self) -> [u8; POSITION_LEN] {
         let ([a, b, c, d], [e, f, g, h, i, ..]) = (self.segment.to_le_bytes(), self.offset.to_le_bytes());
         let ([j, k, l, m], [n, o, p, q]) = (self.length.to_le_bytes(), self.sum.to_le_bytes());
         [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q]
     }
 
-    /// Decodes a position, or returns `None` if `bytes` has another length than [`POSITION_LEN`].
+    /// Decodes the position, length and checksum of a value, or returns `None` if `bytes` has another length than
+    /// [`POSITION_LEN`].
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] =
             *<&[u8; POSITION_LEN]>::try_from(bytes).ok()?;
@@ -54,8 +56,8 @@ impl ValuePosition {
     }
 }
 
-/// Returns the number of bytes of the record of a key and a value of these lengths, with the line of the checksum,
-/// without the frame around it.
+/// Returns the length in bytes of the log record (a `SET` command and a line with its checksum) of a key and a value of
+/// these lengths, without the frame around it.
 pub(super) fn record_size(key: usize, value: usize) -> u64 {
     let bulk = |length: usize| "$\r\n\r\n".len() as u64 + digits(length) + length as u64;
     "*3\r\n$3\r\nSET\r\n#TS:0123456789\r\n".len() as u64 + bulk(key) + bulk(value)
@@ -65,30 +67,32 @@ fn digits(number: usize) -> u64 {
     u64::from(number.checked_ilog10().unwrap_or_default()) + 1
 }
 
-/// A [`HashTable`] that holds value positions in place of values, and counts the live bytes on disk.
+/// A [`HashTable`] that holds value positions in place of values, and counts the bytes on disk that existing keys use.
 #[derive(Default)]
 pub(super) struct KeyTable {
     map: HashTable,
-    /// Total length of the records of all keys, in bytes.
+    /// Total length of the log records of all existing keys, in bytes.
     live: u64,
-    /// Live bytes of each segment that has live keys.
+    /// By segment number: total length in bytes of the log records of existing keys in that segment. Segments without
+    /// any are absent.
     live_in: HashMap<u32, u64>,
 }
 
 type Pair = <HashTable as Table>::Pair;
 
 impl KeyTable {
-    /// Returns the total length of the records of all keys, in bytes.
+    /// Returns the total length on disk of the log records of all existing keys, in bytes.
     pub(super) fn live(&self) -> u64 {
         self.live
     }
 
-    /// Returns the length of the records of all keys whose values are in segment `id`, in bytes.
+    /// Returns the total length of the log records of those existing keys whose values are in segment `id`, in bytes.
     pub(super) fn live_in(&self, id: u32) -> u64 {
         self.live_in.get(&id).copied().unwrap_or_default()
     }
 
-    /// Adds the record of `key`, whose value is at `place`, to the counts.
+    /// Adds the length of the log record of `key`, whose value is at `place` (an encoded [`ValuePosition`]), to the
+    /// live bytes.
     fn add(&mut self, key: &[u8], place: &[u8]) {
         let Some(place) = ValuePosition::of(place) else { return };
         let size = record_size(key.len(), place.length as usize);
@@ -96,7 +100,7 @@ impl KeyTable {
         *self.live_in.entry(place.segment).or_default() += size;
     }
 
-    /// Subtracts the record of `key` from the counts, if the key exists.
+    /// Subtracts the length of the log record of `key` from the live bytes, if the key exists.
     fn subtract(&mut self, key: &[u8]) {
         let Some(place) = self.map.get(key).and_then(ValuePosition::of) else { return };
         let size = record_size(key.len(), place.length as usize);

@@ -1,4 +1,4 @@
-//! The lock file: keeps other processes out, and detects that the path no longer names the open directory.
+//! The lock file of `bitcask`: keeps other processes out, and detects that the path no longer names the open directory.
 
 use crate::engine::{Error, Result, files};
 use std::{
@@ -14,15 +14,15 @@ pub(super) const LOCK: &str = "bitcask.lock";
 /// error: earlier versions wrote no manifest and left the lock file empty.
 pub(super) const LOCK_TEXT: &str = "locked while open; bitcask.segments lists the segments\n";
 
-/// The locked file of an open directory.
+/// Lock of the directory of an open `bitcask` store, held by the lock file in it.
 pub(super) struct Lock {
     file: File,
-    /// Path of the directory, without symbolic links.
+    /// Path of the locked directory, without symbolic links.
     directory: PathBuf,
 }
 
 impl Lock {
-    /// Locks `directory` for this process.
+    /// Creates the lock file in `directory` if necessary, and locks it for this process.
     ///
     /// # Errors
     ///
@@ -35,7 +35,7 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Returns the path of the directory, without symbolic links.
+    /// Returns the path of the locked directory, without symbolic links.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
@@ -50,7 +50,8 @@ impl Lock {
         if is_same { Ok(()) } else { Err(Error::Moved { path: self.directory.clone() }) }
     }
 
-    /// Writes [`LOCK_TEXT`] to the lock file, which records that the directory has a manifest.
+    /// Writes [`LOCK_TEXT`], which records that the directory has a manifest, to the lock file if that is empty, and
+    /// syncs it.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The manifest: a file that lists the segments, so that the loss of any of them is noticed.
+//! The manifest of `bitcask`: a file that lists the segments, so that the loss of any of them is noticed.
 //!
 //! A change replaces the whole file: the new one is written under another name, synced and renamed, and the directory
 //! is synced. The order of changes makes every crash harmless:
@@ -18,7 +18,7 @@ use std::{
     path::Path,
 };
 
-/// File name of the manifest.
+/// File name of the manifest, the list of the segments.
 pub(super) const MANIFEST: &str = "bitcask.segments";
 
 /// File name of the manifest while it is being written, before it is renamed to [`MANIFEST`].
@@ -30,10 +30,10 @@ const TITLE: &str = "kvbench bitcask segments ";
 /// Rest of the first line of the manifest: format number and line end.
 const FORMAT: &str = "1\n";
 
-/// Maximum length of the manifest of a first start, which lists one segment, in bytes.
+/// Maximum length of the manifest that the first start of a new store writes (it lists one segment), in bytes.
 pub(super) const FIRST_LEN: u64 = 64;
 
-/// List of the numbers of all segments, as ranges in ascending order.
+/// List of the numbers of all segments of a `bitcask` store, as ranges in ascending order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Manifest(Vec<RangeInclusive<u32>>);
 
@@ -50,17 +50,17 @@ impl Manifest {
         Self(ranges)
     }
 
-    /// Returns the numbers of the listed segments, in ascending order.
+    /// Returns the numbers of the segments that the manifest lists, in ascending order.
     pub(super) fn ids(&self) -> impl Iterator<Item = u32> {
         self.0.iter().cloned().flatten()
     }
 
-    /// Returns `true` if segment `id` is listed.
+    /// Returns `true` if the manifest lists segment `id`.
     pub(super) fn lists(&self, id: u32) -> bool {
         self.0.iter().any(|range| range.contains(&id))
     }
 
-    /// Returns the number of the newest segment, or 0 if none is listed.
+    /// Returns the highest segment number that the manifest lists, or 0 if it lists none.
     pub(super) fn newest(&self) -> u32 {
         self.0.last().map_or(0, |range| *range.end())
     }
@@ -94,7 +94,7 @@ impl Manifest {
         }
     }
 
-    /// Replaces the manifest in the locked directory, durably.
+    /// Replaces the manifest file in the directory that `lock` has locked by this one, durably.
     ///
     /// # Errors
     ///
@@ -116,7 +116,8 @@ impl Manifest {
         files::sync_dir(directory)
     }
 
-    /// Returns the text of the file: a title, a line for each range, and a line with the CRC-32 of all before it.
+    /// Returns the text of the manifest file: a title, a line for each range of segment numbers, and a line with the
+    /// CRC-32 of all lines before it.
     fn text(&self) -> String {
         let mut text = [TITLE, FORMAT].concat();
         for range in &self.0 {
@@ -147,14 +148,14 @@ pub(super) fn missing(directory: &Path) -> Error {
     Error::Library { engine: NAME, message }
 }
 
-/// Returns `true` if the last line of `text` holds the checksum of the lines before it.
+/// Returns `true` if the last line of `text` holds the CRC-32 of the lines before it.
 fn has_sum(text: &str) -> bool {
     let Some((rest, sum)) = text.rsplit_once(SUM) else { return false };
     sum == format!("{:08x}\n", crc32fast::hash(rest.as_bytes()))
 }
 
-/// Parses the ranges between the title and the checksum. Returns `None` if they are not ascending, or if there are
-/// none.
+/// Parses the ranges of segment numbers in the text of a manifest file; does not compare the checksum. Returns `None`
+/// if the title is wrong, if a line is no range, or if the ranges are not ascending or there are none.
 fn parse(text: &str) -> Option<Manifest> {
     let mut ranges: Vec<RangeInclusive<u32>> = Vec::new();
     for line in text.strip_prefix(TITLE)?.strip_prefix(FORMAT)?.lines() {

@@ -1,4 +1,4 @@
-//! Merge: appends the live values of a sealed segment to the active one, then removes the sealed segment.
+//! Merge of `bitcask`: appends the live values of a sealed segment to the active one, then removes the sealed segment.
 //!
 //! Usually the oldest segment is merged. A delete or a newer value overrides values in older segments only, and the
 //! oldest has none before it: so its deletes can be dropped, and no removed value can come back. On a disk that is
@@ -30,40 +30,42 @@ use std::{
 /// Maximum number of writes of a segment that one step of a merge examines. Clients' writes wait while a step appends.
 const KEYS_PER_STEP: usize = 512;
 
-/// Size of the values that one step of a merge moves, in bytes. The value that reaches this size is the last one.
+/// Size in bytes of the values after which one step of a merge ends; the value that reaches this size is still moved.
 const STEP_BYTES: usize = 128 << 10;
 
-/// Size of the values that one step of a merge moves, in bytes, while more than two thirds of all bytes are dead: then
-/// writes are faster than merges.
+/// Size in bytes of the values after which one step of a merge ends while more than two thirds of all bytes, and more
+/// than the length of two segments, are dead: clients' writes are then faster than merges.
 const LARGE_STEP_BYTES: usize = 1 << 20;
 
-/// Minimum pause between two steps of a merge, and interval at which a merge polls for the end of scans.
+/// Minimum pause after a step of a merge, unless clients' writes are faster than merges; also the interval at which a
+/// merge checks whether running scans have ended.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// Maximum number of bytes that a step of a merge writes in addition to its records.
+/// Maximum number of bytes that one step of a merge appends to the log in addition to the records of the keys.
 const MAX_STEP_OVERHEAD: u64 = 128;
 
-/// Number of bytes that a merge leaves free, for the manifest and the start of a segment.
+/// Number of bytes that a merge leaves free on the disk, for the manifest and the start of a segment.
 const FREE_MARGIN: u64 = 16 << 10;
 
-/// Minimum share of a segment that a merge must free to be worth its work on a nearly full disk, as a divisor.
+/// Minimum share of a segment's length that a merge must free to be worth its work on a nearly full disk, as a divisor:
+/// an eighth.
 const MIN_GAIN: u64 = 8;
 
-/// Function that returns `true` if the merge must stop.
+/// Function that a merge calls before each of its steps; the merge ends early if it returns `true`.
 pub(super) type Stop<'s> = &'s dyn Fn() -> bool;
 
 /// Segment to merge, and what the merge needs to know of it.
 pub(super) struct Source {
     segment: Arc<Segment>,
-    /// The writes of the segment; `None` if a merge needs none of them.
+    /// Writes of the segment to merge; `None` if none of its values is live and the merge only has to remove the file.
     hint: Option<Hint>,
     is_oldest: bool,
-    /// Number of bytes that a merge of the segment frees.
+    /// Number of bytes on disk that a merge of the segment frees: its length minus what the merge appends.
     gain: u64,
 }
 
-/// Returns the value to append for `key`. A corrupt value gets the prefix [`key_value_headers::CORRUPT`], so that reads
-/// of it still fail.
+/// Reads the value of `key` at `place`, to be appended by a merge. A corrupt value is returned with the prefix
+/// [`key_value_headers::CORRUPT`], so that reads of it still fail.
 fn value_to_move(from: &Segment, key: &[u8], place: ValuePosition) -> Result<Vec<u8>> {
     let mut value = Vec::new();
     match from.read(place, &mut value) {
@@ -80,21 +82,22 @@ fn value_to_move(from: &Segment, key: &[u8], place: ValuePosition) -> Result<Vec
     Ok(value)
 }
 
-/// Value or delete (`None`) that a merge appends again, with the value's old position.
+/// Write that a merge appends again: a put with the old position of the value and the value, or a delete (`None`).
 struct Moved<'h> {
     key: &'h [u8],
     value: Option<(ValuePosition, Vec<u8>)>,
 }
 
 impl Files {
-    /// Returns `true` if the dead bytes exceed both the live bytes and the length of a segment: a merge is then
-    /// worth its work.
+    /// Returns `true` if there is a sealed segment, and the dead bytes of all segments exceed both the live bytes and
+    /// the maximum length of a segment: a merge is then worth its work.
     pub(super) fn is_merge_due(&self) -> bool {
         let (all, live) = self.bytes();
         self.segments.len() > 1 && all.saturating_sub(live) > live.max(self.space.segment())
     }
 
-    /// Returns the next segment to merge, or `None` if no merge is worth its work or fits on the disk.
+    /// Returns the segment that the background thread must merge next, or `None` if too few bytes are dead for a merge,
+    /// or none fits on the disk.
     ///
     /// # Errors
     ///
@@ -136,8 +139,8 @@ impl Files {
         all
     }
 
-    /// Returns the description of a merge of `segment`, or `None` if the live values do not fit into `free` bytes or
-    /// the merge has to wait for older segments.
+    /// Returns what a merge of `segment` needs. Returns `None` if the live values do not fit into `free` bytes, or if
+    /// older segments must be merged first because this one contains a clear or is corrupt.
     ///
     /// # Errors
     ///
@@ -173,8 +176,8 @@ impl Files {
         Ok(Some(source))
     }
 
-    /// Returns the number of bytes that a merge of the writes in `hint` appends, or `None` if the merge has to wait for
-    /// older segments.
+    /// Returns the number of bytes that a merge of the writes in `hint` appends to the log, or `None` if older segments
+    /// must be merged first because `hint` contains a clear.
     fn cost(&self, hint: &Hint, is_oldest: bool) -> Option<u64> {
         let (mut all, mut frames, mut since) = (0, 0, None);
         for (number, entry) in hint.entries().enumerate() {
@@ -196,7 +199,8 @@ impl Files {
         Some(all + frames + all / (STEP_BYTES as u64 / MAX_STEP_OVERHEAD))
     }
 
-    /// Merges all segments that exist now. Returns `false` if `stop` ended the merge early.
+    /// Seals the active segment and merges all sealed segments, whatever number of their bytes is dead. Returns `false`
+    /// if `stop` ended the merges early, otherwise `true`.
     pub(super) fn merge_all(&self, stop: Stop<'_>) -> Result<bool> {
         let last = {
             let mut writer = self.lock_writer();
@@ -215,7 +219,8 @@ impl Files {
         Ok(true)
     }
 
-    /// Returns a segment older than `last` whose merge fits on the disk.
+    /// Returns what a merge needs of the segment, among those with numbers below `last` whose merge fits on the disk,
+    /// that has the most dead bytes.
     ///
     /// # Errors
     ///
@@ -240,7 +245,8 @@ impl Files {
         self.source(&oldest, u64::MAX)?.map_or(Ok(true), |source| self.merge(&source, stop))
     }
 
-    /// Merges a segment. Returns `false` if `stop` ended the merge early.
+    /// Merges the segment of `source`: appends the live values to the active segment, syncs, and removes the merged
+    /// one. Returns `false` if `stop` ended the merge early; the segment is then kept.
     pub(super) fn merge(&self, source: &Source, stop: Stop<'_>) -> Result<bool> {
         let (started, mut moved) = (Instant::now(), 0);
         let segment = &*source.segment;
@@ -272,8 +278,8 @@ impl Files {
         Ok(true)
     }
 
-    /// Executes one step of a merge: appends the live values and the needed deletes among the next `entries`. Returns
-    /// the number of appended writes.
+    /// Executes one step of a merge: takes the next `entries`, and appends their live values and the deletes that are
+    /// still needed to the active segment. Returns the number of appended writes.
     fn move_step<'h>(&self, source: &Source, entries: &mut impl Iterator<Item = Entry<'h>>) -> Result<usize> {
         let started = Instant::now();
         let (all, live) = self.bytes();
@@ -307,8 +313,8 @@ impl Files {
         Ok(moved)
     }
 
-    /// Returns the live values of segment `id` as puts, from the key table. Deletes of the segment are missing: a merge
-    /// of the oldest segment does not need them.
+    /// Returns the live values of segment `id` as puts, found in the key table instead of the segment. Deletes of the
+    /// segment are missing: a merge of the oldest segment does not need them.
     fn hint_from_table(&self, id: u32) -> Hint {
         let mut hint = Hint::default();
         let mut add = |key: &[u8], place: &[u8]| {
@@ -329,7 +335,7 @@ impl Files {
         self.table.look(|table| table.get(key).is_none())
     }
 
-    /// Appends those of `writes` that no client has overwritten meanwhile. Returns their number.
+    /// Appends those of `writes` that no client has overwritten meanwhile to the active segment. Returns their number.
     fn append_moved(&self, writes: &[Moved<'_>]) -> Result<usize> {
         let mut batch = Batch::with_capacity(writes.len());
         let mut writer = self.lock_writer();

@@ -60,8 +60,8 @@ impl Bitcask {
     }
 }
 
-/// Visits a pair, or breaks if its value cannot be read. The first error is kept in `failed`; after it no pair is
-/// visited.
+/// Calls `visit` with a pair and returns its result. Breaks, without a call, if the value or an earlier one could not
+/// be read: `failed` keeps the first error.
 fn up_to_error(
     failed: &mut Option<Error>,
     key: &[u8],

@@ -34,8 +34,8 @@ pub(super) fn recognise(path: &Path) -> bool {
     path.join(LOCK).is_file() || path.join(MANIFEST).is_file() || has_segment()
 }
 
-/// Returns `true` if a first start creates a file of this name and length. A segment that is longer than its first line
-/// has been written to, so the first start had ended.
+/// Returns `true` if a first start that was interrupted may have left a file of this name and length. A segment that is
+/// longer than its first line has been written to, so the first start had ended.
 fn is_first(name: &str, metadata: &Metadata) -> bool {
     let most = match name {
         LOCK => LOCK_TEXT.len() as u64,
@@ -67,7 +67,8 @@ struct Listing {
     segments: Vec<u32>,
     /// Names of the hint files.
     hints: Vec<String>,
-    /// Names of the files that the next start removes.
+    /// Names of the files that the next start removes: merged and empty segments, unfinished files, and hint files
+    /// without a segment.
     leftovers: Vec<String>,
     /// Number of the newest segment in the manifest, or 0 without a manifest.
     newest: u32,
@@ -102,7 +103,8 @@ impl Listing {
         Ok(listing)
     }
 
-    /// Moves the merged segments to the leftovers: those that the manifest does not list, older than its newest one.
+    /// Moves merged segments to the leftovers, which a start removes: the segments that the manifest does not list and
+    /// that are older than the newest one that it lists.
     ///
     /// # Errors
     ///
@@ -118,8 +120,8 @@ impl Listing {
         Ok(())
     }
 
-    /// Moves empty segments at the end that the manifest does not list to the leftovers. A roll that failed has created
-    /// them, and writes have continued in the segment before.
+    /// Moves empty segments that are newer than all listed ones to the leftovers, which a start removes: their creation
+    /// failed halfway, and writes have continued in the segment before them.
     fn drop_empty(&mut self, path: &Path) -> Result<()> {
         while let [_, .., last] = *self.segments {
             let at = path_of(path, last);
@@ -132,7 +134,8 @@ impl Listing {
         Ok(())
     }
 
-    /// Checks that the numbers of the segments that the manifest does not list are consecutive.
+    /// Checks that no segment number is missing after the newest one in the manifest or, without a manifest, after the
+    /// oldest segment.
     ///
     /// # Errors
     ///
@@ -147,7 +150,7 @@ impl Listing {
         }
     }
 
-    /// Moves the hint files without a segment to the leftovers.
+    /// Moves the hint files whose segments do not exist to the leftovers, which a start removes.
     fn drop_stray_hints(&mut self) {
         let is_of_none = |name: &String| {
             let segment = id_of(&Path::new(name).with_extension("segment").to_string_lossy());
@@ -170,7 +173,7 @@ fn missing_segment(path: &Path, id: u32, though: &str) -> Error {
     Error::Library { engine: NAME, message }
 }
 
-/// Opens the data, or creates them at a first start.
+/// Opens the data of `bitcask` at the path in `options`, or creates them at a first start.
 ///
 /// # Errors
 ///
@@ -264,7 +267,8 @@ fn check_start(path: &Path) -> Result<()> {
     })
 }
 
-/// Locks the data for a check, and returns the lock file. Returns `None` if a partial backup lacks the lock file.
+/// Takes a shared lock on the data at `path` for a check, and returns the lock file. Returns `None` if there is no lock
+/// file, as in a partial backup. Fails if a server has the data open.
 fn lock_shared(path: &Path) -> Result<Option<File>> {
     let lock = match File::open(path.join(LOCK)) {
         Ok(lock) => lock,
@@ -278,7 +282,8 @@ fn lock_shared(path: &Path) -> Result<Option<File>> {
     }
 }
 
-/// Checks the data for corruption: reads every byte of all segments, and compares the hint files with them.
+/// Checks the data at `path` for corruption: reads every byte of all segments, and compares the hint files with them.
+/// Corruption of a segment is an error; an invalid hint file is only a remark of the report.
 pub(super) fn check(path: &Path) -> Result<CheckReport> {
     let _lock = lock_shared(path)?;
     let listing = Listing::of(path, manifest_of(path)?.as_ref())?;

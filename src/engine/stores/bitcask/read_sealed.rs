@@ -1,4 +1,4 @@
-//! Content of a sealed segment, read from its hint file or, without a valid one, from the segment.
+//! Writes in a sealed segment of `bitcask`, read from its hint file or, without a valid one, from the segment.
 
 use super::{
     hint::Hint,
@@ -11,7 +11,8 @@ use crate::engine::{
 };
 use std::sync::atomic::Ordering;
 
-/// Returns the writes of a sealed segment: from its hint file if that is valid, otherwise from the segment.
+/// Returns the writes of a sealed segment, with value positions in place of values: from its hint file if that is
+/// valid, otherwise from the segment.
 pub(super) fn hint_of(segment: &Segment) -> Result<Hint> {
     let found = Hint::read(&segment.path, &*segment.file()?);
     segment.has_hint.store(found.is_some(), Ordering::Relaxed);
@@ -27,7 +28,8 @@ pub(super) fn hint_of(segment: &Segment) -> Result<Hint> {
     }
 }
 
-/// Reads a sealed segment. Returns its writes, and how the replay ended. Calls `look` with each replay event.
+/// Reads the file of a sealed segment. Returns its writes, with value positions in place of values, and the result of
+/// the replay. Calls `look` with each part of the replay.
 ///
 /// # Errors
 ///
@@ -42,7 +44,7 @@ pub(super) fn read(segment: &Segment, look: &mut dyn FnMut(&Restored<'_>)) -> Re
     Ok((hint, tail.map_err(advise_backup)?))
 }
 
-/// Writes the hint file of a sealed segment.
+/// Reads the file of a sealed segment, and writes the hint file of the segment.
 pub(super) fn write_hint(segment: &Segment) -> Result<()> {
     read(segment, &mut |_| ())?.0.write(segment)?;
     segment.has_hint.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Segment files, and the list of all segments.
+//! Segment files of `bitcask`, and the list of all segments.
 
 use super::{description::NAME, key_table::ValuePosition};
 use crate::engine::{Error, Result, aof::Storage, files, key_value_headers};
@@ -44,23 +44,23 @@ impl OpenFiles {
         Arc::new(Self { open: AtomicU64::new(0), most })
     }
 
-    /// Returns `true` if no further file may be kept open.
+    /// Returns `true` if the limit is reached: no further segment file may be kept open.
     fn is_full(&self) -> bool {
         self.open.load(Ordering::Relaxed) >= self.most
     }
 }
 
-/// Segment: a file of the log, with the state that its readers share.
+/// Segment: a file of the log of `bitcask`, active or sealed, with the state that its reading threads share.
 pub(super) struct Segment {
     pub(super) id: u32,
     pub(super) path: PathBuf,
-    /// Length of the file, in bytes; 0 for the active segment.
+    /// Length of the segment's file, in bytes; 0 for the active segment.
     pub(super) len: u64,
-    /// Device and inode number of the file.
+    /// Device and inode number of the segment's file, to detect another file on the path.
     identity: (u64, u64),
     /// `true` if the segment is known to have a valid hint file.
     pub(super) has_hint: AtomicBool,
-    /// Open file, if it is kept open; otherwise each read opens the file.
+    /// File of the segment, if it is kept open; otherwise it is empty, and each read opens the file by its path.
     file: OnceLock<Arc<dyn Storage>>,
     files: Arc<OpenFiles>,
 }
@@ -92,7 +92,7 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Returns the active segment as a sealed one of `len` bytes. If the limit of open files is reached, the file is
+    /// Returns a sealed copy of this active segment, of `len` bytes. If the limit of open files is reached, the file is
     /// closed when `self` is dropped.
     fn seal(&self, len: u64) -> Self {
         let (path, files) = (self.path.clone(), Arc::clone(&self.files));
@@ -104,14 +104,15 @@ impl Segment {
         sealed
     }
 
-    /// Keeps `file` open, and counts it.
+    /// Keeps `file` open for this segment, and counts it as an open file. Does nothing if a file is kept open already.
     fn keep(&self, file: Arc<dyn Storage>) {
         if self.file.set(file).is_ok() {
             self.files.open.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Returns the open file. Opens it if it is closed, and keeps it open within the limit of open files.
+    /// Returns the segment's file. If it is closed, opens it, and keeps it open unless the limit of open files is
+    /// reached.
     pub(super) fn file(&self) -> Result<Arc<dyn Storage>> {
         if let Some(file) = self.file.get() {
             return Ok(Arc::clone(file));
@@ -130,7 +131,7 @@ impl Segment {
         Ok(file)
     }
 
-    /// Opens the file, independently of the one that is kept open.
+    /// Opens the segment's file once more, whether or not it is kept open already.
     ///
     /// # Errors
     ///
@@ -165,14 +166,14 @@ impl Segment {
         Error::Moved { path: self.path.clone() }
     }
 
-    /// Keeps the file open until the segment is dropped, beyond the limit of open files. A merge calls this before it
-    /// removes the file, which threads may still read.
+    /// Keeps the segment's file open until the segment is dropped, also beyond the limit of open files. A merge calls
+    /// this before it removes the file, which threads may still read.
     pub(super) fn keep_open(&self) -> Result<()> {
         self.keep(self.file()?);
         Ok(())
     }
 
-    /// Reads the value at `place`. `buffer` grows as needed, and holds the value.
+    /// Reads the value at `place` of this segment into `buffer`, which grows as needed, and returns it.
     ///
     /// # Errors
     ///
@@ -217,7 +218,7 @@ impl Drop for Segment {
     }
 }
 
-/// All segments with their numbers, in ascending order. The last one is the active segment.
+/// All segments that are in use, with their numbers, in ascending order. The last one is the active segment.
 #[derive(Default)]
 pub(super) struct LiveSegments(VecDeque<(u32, Arc<Segment>)>);
 
@@ -233,10 +234,10 @@ impl LiveSegments {
     }
 }
 
-/// Segments that were removed since a [`View`] was created.
+/// Segments that merges have removed since a [`View`] was created.
 type Removed = Mutex<Vec<Arc<Segment>>>;
 
-/// Shared list of all segments.
+/// List of all segments of an open `bitcask` store, shared by its threads.
 #[derive(Default)]
 pub(super) struct Segments {
     live: ShardedLock<LiveSegments>,
@@ -252,9 +253,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Segments {
-    /// Locks the list for reading. A thread that reads positions from the key table while it holds the lock finds all
-    /// their segments: a segment is listed before the first position in it is in the table, and until after the last
-    /// one.
+    /// Locks the list of segments for reading. A thread that reads positions from the key table while it holds the lock
+    /// finds all their segments: a segment is listed before the first position in it is in the table, and until after
+    /// the last one.
     pub(super) fn live(&self) -> ShardedLockReadGuard<'_, LiveSegments> {
         self.live.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -263,14 +264,14 @@ impl Segments {
         self.live.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a segment behind all others, whose numbers must be lower, and adds its `len` to the sealed bytes (0 for
-    /// the active segment).
+    /// Adds `segment` to the list behind all others, whose numbers must be lower, and adds its `len` to the length of
+    /// the sealed segments (0 for the active segment).
     pub(super) fn push(&self, segment: Segment) {
         self.sealed.fetch_add(segment.len, Ordering::Relaxed);
         self.live_mut().0.push_back((segment.id, Arc::new(segment)));
     }
 
-    /// Adds the next active segment, and marks the previous one as sealed, with `len` bytes.
+    /// Adds `segment` as the new active segment, and marks the previous one as sealed, with a length of `len` bytes.
     pub(super) fn roll(&self, segment: Segment, len: u64) {
         if let Some((_, last)) = self.live_mut().0.back_mut() {
             *last = Arc::new(last.seal(len));
@@ -279,7 +280,8 @@ impl Segments {
         self.push(segment);
     }
 
-    /// Returns `true` if the removal of `segment` would keep a file open beyond the limit, because a scan may read it.
+    /// Returns `true` if `segment` must not be removed yet: a running scan may still read it, and its file, now closed,
+    /// would have to be kept open beyond the limit of open files.
     pub(super) fn is_crowded_by(&self, segment: &Segment) -> bool {
         segment.file.get().is_none() && segment.files.is_full() && !lock(&self.views).is_empty()
     }
@@ -311,8 +313,8 @@ impl Segments {
         self.live().0.iter().map(|(id, _)| *id).collect()
     }
 
-    /// Removes sealed segment `id` from the list. The key table must have no position in it any more. Threads that have
-    /// found the segment before can still read it.
+    /// Removes sealed segment `id` from the list, not from the disk. The key table must have no position in it any
+    /// more. Threads that have found the segment before can still read it.
     pub(super) fn remove(&self, id: u32) {
         let Some(segment) = self.live().find(id).cloned() else { return };
         // The order matters: a view that does not find the segment in the list looks among the removed ones.
@@ -324,7 +326,8 @@ impl Segments {
         }
     }
 
-    /// Returns a view that finds the segments of all positions that are read from the key table after this call.
+    /// Returns a view of the segments, which finds those of all positions that are read from the key table after this
+    /// call.
     pub(super) fn view(&self) -> View<'_> {
         let removed = Arc::default();
         lock(&self.views).push(Arc::clone(&removed));
@@ -339,7 +342,7 @@ pub(super) struct View<'s> {
 }
 
 impl View<'_> {
-    /// Returns segment `id`, also if it was removed since the view was created.
+    /// Returns segment `id`, also if it was removed since the view was created, or `None` if it does not exist.
     pub(super) fn find(&self, id: u32) -> Option<Arc<Segment>> {
         let living = self.segments.live().find(id).cloned();
         living.or_else(|| lock(&self.removed).iter().find(|segment| segment.id == id).cloned())

@@ -1,4 +1,4 @@
-//! Reads and writes of the data: the key table together with the segments.
+//! Reads and writes of `bitcask`: the key table together with the segments.
 
 use super::{
     description::NAME,
@@ -22,7 +22,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Maximum number of bytes that the log adds to a key and its value, or to a batch.
+/// Maximum number of bytes that the log adds to a key and its value, or to a write batch.
 const MAX_RECORD_OVERHEAD: usize = 128;
 
 /// Maximum size of the buffer for values that a thread keeps between two reads, in bytes.
@@ -44,29 +44,29 @@ pub(super) struct Files {
     writer: Mutex<Writer>,
     /// Log of the active segment, for syncs that do not lock `writer`.
     active: Mutex<Arc<Aof>>,
-    /// `true` if the manifest on disk lacks a segment. Locked while the manifest is written.
+    /// `true` if the manifest on disk may lack a segment. Locked while the manifest is written.
     unrecorded: Mutex<bool>,
 }
 
-/// State of the active segment that writes change. While its lock is held, the key table and the log do not change.
+/// State that writes to the active segment change. Only a thread that has locked it changes the key table and the log.
 pub(super) struct Writer {
     pub(super) active: Arc<Aof>,
     /// Number of the active segment.
     pub(super) id: u32,
     /// Length of the active segment at which it is sealed, in bytes.
     seal_at: u64,
-    /// Length of the active segment at which the background thread is woken, in bytes.
+    /// Length of the active segment at which a write wakes the background thread, in bytes.
     wake: u64,
-    /// Number of bytes that may be written before the free space is read again.
+    /// Number of bytes that may be written before the free space of the disk is read again.
     budget: u64,
 }
 
-/// Result of a write: `Work` if the caller must wake the background thread.
+/// Result of a write to `bitcask`: `Work` if the caller must wake the background thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
     /// The background thread has nothing to do.
     Nothing,
-    /// The background thread must look for work.
+    /// The background thread must look for segments to sync or to merge.
     Work,
 }
 
@@ -74,7 +74,8 @@ thread_local! {
     static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Calls `work` with the thread's buffer for values. A nested call gets another buffer.
+/// Calls `work` with a buffer for values that each thread reuses, and returns the result. A nested call gets another
+/// buffer.
 fn with_buffer<R>(work: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     let mut buffer = BUFFER.take();
     let result = work(&mut buffer);
@@ -84,7 +85,7 @@ fn with_buffer<R>(work: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     result
 }
 
-/// Returns `true` if the batch frees space: it contains a clear, or only deletes.
+/// Returns `true` if the write batch frees disk space: it contains a clear, or only deletes.
 fn frees(batch: &Batch<'_>) -> bool {
     batch.after_clear().0 || batch.ops().iter().all(|op| matches!(op, WriteOp::Delete { .. }))
 }
@@ -224,7 +225,8 @@ impl Files {
         }
     }
 
-    /// Appends a batch to the active segment, syncs it if `sync`, and then puts it into the key table.
+    /// Appends a write batch to the active segment, syncs it if `sync`, and then puts the positions of its values into
+    /// the key table. Returns [`After::Work`] if the caller must wake the background thread.
     pub(super) fn write(&self, writer: &mut Writer, batch: &Batch<'_>, sync: bool) -> Result<After> {
         let segment = writer.id;
         let waste = writer.active.append_placed(batch, sync, |placed| {
@@ -251,8 +253,8 @@ impl Files {
         Ok(if is_due { After::Work } else { After::Nothing })
     }
 
-    /// Seals the active segment and creates the next one. On an error, writes continue in the old segment, unless that
-    /// refuses them, and a later write tries again.
+    /// Seals the active segment and creates the next one. An error is only logged: writes continue in the old segment,
+    /// unless that refuses them, and a later write tries again.
     fn roll(&self, writer: &mut Writer) {
         if let Err(error) = self.try_roll(writer) {
             log::warn!("{NAME}: writes go on in {}: {error}", path_of(&self.directory, writer.id).display());
@@ -260,9 +262,9 @@ impl Files {
         }
     }
 
-    /// Seals the active segment, creates the next one, and lists that in the manifest. Before the new segment is
-    /// written to, the old one is synced with a sync marker at its end: so a crash can lose writes of the last segment
-    /// only.
+    /// Seals the active segment, unless it is empty, creates the next one, and lists that in the manifest. Before the
+    /// new segment is written to, the old one is synced with a sync marker at its end: so a crash can lose writes of
+    /// the last segment only.
     ///
     /// # Errors
     ///
@@ -316,12 +318,12 @@ impl Files {
         Ok(())
     }
 
-    /// Records that the manifest on disk lists all segments.
+    /// Remembers that the manifest on disk lists all segments, so that it need not be written.
     pub(super) fn set_recorded(&self) {
         *lock(&self.unrecorded) = false;
     }
 
-    /// Writes the manifest if an earlier attempt failed.
+    /// Writes the manifest, which lists all segments, if the last attempt to write it failed.
     ///
     /// # Errors
     ///
@@ -331,7 +333,7 @@ impl Files {
         if unrecorded { self.record() } else { Ok(()) }
     }
 
-    /// Removes a segment from the manifest, and then from the list of segments.
+    /// Removes sealed segment `id` from the manifest on disk, and then from the list of segments in memory.
     ///
     /// # Errors
     ///
@@ -345,13 +347,14 @@ impl Files {
         Ok(())
     }
 
-    /// Returns `true` if so little space is free that values may soon be refused: merges should then free space.
+    /// Returns `true` if so little of the disk is free that writes of values may soon be refused: merges should then
+    /// free space.
     pub(super) fn is_short_of_space(&self) -> bool {
         self.space.free() < self.space.reserve() + self.space.wake_every()
     }
 
-    /// Checks that the batch leaves the space free that is reserved for merges and deletes. A batch that frees space
-    /// always passes.
+    /// Checks that the batch leaves the disk space free that is reserved for merges and deletes. A batch that frees
+    /// space (with a clear, or with deletes only) always passes.
     ///
     /// # Errors
     ///
@@ -380,7 +383,7 @@ impl Files {
         self.active().sync()
     }
 
-    /// Returns the total length of all segments and the total length of the live records, both in bytes.
+    /// Returns the total length of all segments and the total length of the records of existing keys, both in bytes.
     pub(super) fn bytes(&self) -> (u64, u64) {
         (self.segments.sealed_bytes() + self.active().len(), self.table.look(KeyTable::live))
     }
@@ -403,7 +406,8 @@ impl Gathered {
         self.found.push((place, begin, self.keys.len()));
     }
 
-    /// Reads the values in their order on disk, and visits them until `visit` breaks.
+    /// Reads the collected values in their order on disk, and calls `visit` for each, with an error for one that is
+    /// corrupt, until `visit` breaks. `find` returns a segment by its number.
     fn read(
         mut self,
         find: impl Fn(u32) -> Option<Arc<Segment>>,

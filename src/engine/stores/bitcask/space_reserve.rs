@@ -1,21 +1,22 @@
-//! Disk space: the length of a segment, and the reserve for merges and deletes.
+//! Disk space of `bitcask`: the maximum length of a segment, and the reserve for merges and deletes.
 
 use std::{
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
-/// Length at which a segment is sealed, in bytes. It is less on a small disk: see [`Space::segment`].
+/// Length at which a segment is sealed and the next one is begun, in bytes. It is less on a small disk: see
+/// [`Space::segment`].
 pub(super) const SEGMENT: u64 = if cfg!(any(test, fuzzing)) { 64 << 10 } else { 64 << 20 };
 
 /// Minimum of the length at which a segment is sealed, in bytes: used on the smallest disks.
 const MIN_SEGMENT: u64 = if SEGMENT < 1 << 20 { SEGMENT } else { 1 << 20 };
 
-/// Maximum share of the disk that a segment takes, as a divisor.
+/// Maximum share of the disk's size that one segment takes, as a divisor: one 64th.
 const MAX_SHARE: u64 = 64;
 
-/// Numbers of dead and of free bytes at a search in which no merge was worth its work, or none fitted on the disk. The
-/// search is not repeated while the dead bytes are unchanged and the free bytes have not grown: otherwise a client that
+/// Numbers of dead bytes and of free bytes of the disk at a search for a segment to merge that found none. The search
+/// is not repeated while the dead bytes are unchanged and the free bytes have not grown: otherwise a client that
 /// repeats refused writes would make it read all hint files each time.
 #[derive(Clone, Copy)]
 pub(super) struct Fruitless {
@@ -28,7 +29,7 @@ pub(super) struct Fruitless {
 pub(super) struct LastSearch(Mutex<Option<Fruitless>>);
 
 impl LastSearch {
-    /// Returns `true` if a search at `now` would again find nothing.
+    /// Returns `true` if a search for a segment to merge, at the numbers of bytes in `now`, would again find none.
     pub(super) fn is_still(&self, now: Fruitless) -> bool {
         let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.is_some_and(|last| now.dead == last.dead && now.free <= last.free)
@@ -49,7 +50,8 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// Reads the size of the file system of `directory`, which limits the length of a segment.
+    /// Returns the space for data in `directory`: reads the size of its file system, which limits the length of a
+    /// segment.
     pub(super) fn of(directory: &Path) -> Self {
         let total = file_system_size(directory).map_or(u64::MAX, |(total, _)| total);
         Self {
@@ -65,7 +67,7 @@ impl Space {
         self.segment
     }
 
-    /// Returns the number of written bytes after which the background thread is woken.
+    /// Returns the number of bytes written to the active segment after which the background thread is woken again.
     pub(super) fn wake_every(&self) -> u64 {
         self.segment / 8
     }
@@ -92,7 +94,7 @@ impl Space {
     }
 }
 
-/// Returns the size of the file system of `directory` and its free bytes, or `None` if they cannot be read.
+/// Returns the size and the free space of the file system of `directory`, in bytes, or `None` if they cannot be read.
 fn file_system_size(directory: &Path) -> Option<(u64, u64)> {
     let found = nix::sys::statvfs::statvfs(directory).ok()?;
     let bytes = |blocks: f64| (blocks * found.fragment_size() as f64) as u64;

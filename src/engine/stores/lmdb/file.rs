@@ -12,7 +12,7 @@ const DATA: &str = "data.mdb";
 /// Name of the file with LMDB's table of readers.
 const LOCK: &str = "lock.mdb";
 
-/// Name of a compacted copy until it replaces the data file.
+/// Name of a compacted copy of LMDB's data file until it replaces the data file.
 const COPY: &str = "data.mdb.compact";
 
 pub(super) fn recognise(path: &Path) -> bool {
@@ -25,18 +25,18 @@ pub(super) fn is_first(name: &str, metadata: &Metadata) -> bool {
     metadata.is_file() && (name == LOCK || name == DATA && metadata.len() <= 128 << 10)
 }
 
-/// Locks the data for this process. LMDB itself admits any number of processes, each of which would assume that
-/// it is the only writer. The lock is on the data file, on which LMDB takes none.
+/// Locks LMDB's data in the directory `path` for this process. LMDB itself admits any number of processes, each of
+/// which would assume that it is the only writer. The lock is on the data file, on which LMDB takes none.
 pub(super) fn lock(path: &Path) -> Result<File> {
     files::open_locked(&path.join(DATA), path)
 }
 
-/// Returns the path of the data file.
+/// Returns the path of LMDB's data file in the directory `path`.
 pub(super) fn data(path: &Path) -> PathBuf {
     path.join(DATA)
 }
 
-/// Allocates the disk space of the table of readers.
+/// Allocates the disk space of LMDB's table of readers, with slots for `readers` readers, in the directory `path`.
 pub(super) fn reserve_readers(path: &Path, readers: u32) -> Result<()> {
     /// Size of LMDB's slot of one reader in bytes, and an upper bound of the size of the table's header.
     const SLOT: u64 = 64;
@@ -44,13 +44,14 @@ pub(super) fn reserve_readers(path: &Path, readers: u32) -> Result<()> {
     files::reserve(&path.join(LOCK), HEADER + u64::from(readers) * SLOT)
 }
 
-/// Removes a copy that a crash has left. The copy may be incomplete; the data file is intact.
+/// Removes a compacted copy of the data file that a crash has left. The copy may be incomplete; the data file is
+/// intact.
 pub(super) fn remove_leftover(path: &Path) -> Result<()> {
     files::remove_leftover(&path.join(COPY))
 }
 
-/// Replaces the data file by a compacted copy, and closes the environment. A crash leaves either of the two:
-/// the copy is complete and synced before it gets the name.
+/// Replaces LMDB's data file by a compacted copy, and closes the environment. A crash leaves either of the two: the
+/// copy is complete and synced before it gets the name.
 pub(super) fn compact(env: Env<WithTls>, path: &Path, fail: impl Fn(heed::Error) -> Error) -> Result<()> {
     let (data, copy) = (path.join(DATA), path.join(COPY));
     let written = env.copy_to_path(&copy, CompactionOption::Enabled).map_err(fail)?;

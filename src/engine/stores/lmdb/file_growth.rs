@@ -15,17 +15,17 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Minimum number of bytes behind the data that are in the page cache before a write.
+/// Minimum number of bytes of LMDB's file behind the data that are in the page cache before a write.
 const AHEAD: u64 = 2 << 20;
 
-/// Number of bytes by which the cached part exceeds [`AHEAD`] after an extension.
+/// Number of bytes that an extension of LMDB's file reads ahead in addition to [`AHEAD`].
 const STEP: u64 = 4 << 20;
 
 pub(super) struct Growth {
     file: File,
     page_size: u64,
     advice: Advice,
-    /// Offset of the end of the cached part.
+    /// Offset in the data file up to which it was extended and read ahead, in bytes.
     prepared: Mutex<u64>,
 }
 
@@ -37,8 +37,9 @@ impl Growth {
         Ok(Self { file, page_size, advice, prepared })
     }
 
-    /// Prepares the space behind the pages of the last commit. Must be called while a write transaction is
-    /// open: only then does no other thread change the file's length.
+    /// Extends the data file behind the pages of the last commit and reads that part ahead, unless enough was read
+    /// already. Must be called while a write transaction is open: only then does no other thread change the file's
+    /// length.
     pub(super) fn keep_ahead(&self, env: &Env<WithTls>) {
         let info = env.info();
         let used = (info.last_page_number as u64 + 1) * self.page_size;

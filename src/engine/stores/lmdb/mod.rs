@@ -24,7 +24,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// Entry of this engine in the list of engines.
+/// Entry of the engine `lmdb` in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Lmdb::open, file::recognise, Check::OnCopy(check_copy));
 
 const NAME: &str = "lmdb";
@@ -95,11 +95,12 @@ static INFO: Info = Info {
     log_targets: &[],
 };
 
-/// Number of reader slots. Each thread that has read keeps one until it ends, so there must be more slots than
-/// reading threads; a slot takes 64 bytes of the lock file.
+/// Number of slots in LMDB's table of readers. Each thread that has read keeps one until it ends, so there must be more
+/// slots than reading threads; a slot takes 64 bytes of the lock file.
 const MAX_READERS: u32 = 4096;
 
-/// Checks a copy by visiting every used page. LMDB has no checksums, so changed values are not detected.
+/// Checks the copy of a store's files at `path` by visiting every used page. LMDB has no checksums, so changed values
+/// are not detected.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "damaged keys and values are not found: LMDB has no checksums";
     let sound = CheckReport::by_scan(Lmdb::open(&OpenOptions::for_check(path))?)?;
@@ -107,14 +108,14 @@ fn check_copy(path: &Path) -> Result<CheckReport> {
 }
 
 struct Lmdb {
-    /// Declared before `_lock`, so that it is closed before the lock is released. Readers are tied to threads:
-    /// starting a read then takes no lock that all readers share (a step of one key takes 285 ns instead of 390
-    /// ns while another reader runs). A thread cannot start a second read inside a `visit` callback.
+    /// LMDB environment. Declared before `_lock`, so that it is closed before the lock is released. Readers are tied to
+    /// threads: starting a read then takes no lock that all readers share (a read of one key takes 285 ns instead of
+    /// 390 ns while another reader runs). A thread cannot start a second read inside a `visit` callback.
     env: Env<WithTls>,
     db: Database<'static, Bytes, Bytes>,
     growth: Growth,
     path: PathBuf,
-    /// `true` if commits are not synced.
+    /// `true` if LMDB does not sync commits: under every fsync policy but `always`.
     is_lazy: AtomicBool,
     _lock: File,
 }
@@ -157,8 +158,8 @@ impl Lmdb {
         fail(error, &self.path, self.env.info().map_size as u64)
     }
 
-    /// Returns the error for a failed write. A commit that runs out of space is aborted: its pages, even
-    /// written ones, are not part of the tree, and the next transaction starts from the state before.
+    /// Converts the error of a failed write. A commit that runs out of space is aborted ([`Error::Full`]): its pages,
+    /// even written ones, are not part of the tree, and the next transaction starts from the state before.
     fn fail_write(&self, error: heed::Error) -> Error {
         match error {
             heed::Error::Io(source) if error::is_want_of_room(&source) => {
@@ -201,7 +202,7 @@ fn open_env(path: &Path, options: &OpenOptions, is_random: bool) -> Result<Env<W
     env.map_err(|error| fail(error, path, options.map_size))
 }
 
-/// Rounds `bytes` to whole pages, as LMDB requires; 64 KiB is a multiple of every existing page size.
+/// Rounds `bytes` up to whole pages, as LMDB requires; 64 KiB is a multiple of every existing page size.
 fn whole_pages(bytes: u64) -> usize {
     const UNIT: usize = 64 << 10;
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -284,7 +285,7 @@ impl Engine for Lmdb {
         if sync && self.is_lazy.load(Ordering::Relaxed) { self.sync() } else { Ok(()) }
     }
 
-    /// Takes no lock of LMDB, so commits can run at the same time.
+    /// Syncs all commits. Takes no lock of LMDB, so commits can run at the same time.
     fn sync(&self) -> Result<()> {
         self.env.force_sync().map_err(|error| self.fail(error))
     }

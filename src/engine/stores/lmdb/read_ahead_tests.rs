@@ -1,4 +1,4 @@
-//! Tests of the read-ahead setting, as the kernel reports it for the memory map.
+//! Tests of `lmdb`'s read-ahead setting, as the kernel reports it for the memory map.
 
 #![cfg(target_os = "linux")]
 

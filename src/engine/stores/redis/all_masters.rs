@@ -1,4 +1,4 @@
-//! Reads, scans and removal of the keys of a store, over all masters of the cluster.
+//! Reads, scans and removal of the keys of a `redis` store, over all masters of the cluster.
 
 use super::{
     description::MAX_KEY,
@@ -14,20 +14,20 @@ use std::{
     ops::{ControlFlow, Range},
 };
 
-/// Number of slots in the first step of a scan, and maximum number in any step.
+/// Number of hash slots whose keys a scan lists at a time: at first, and at most.
 const SLOTS_PER_STEP: (u16, u16) = (16, 512);
 
-/// Number of keys in a step of a scan from which the next step has fewer slots. Also the maximum number of keys that
-/// one request reads or removes.
+/// Number of keys, listed at a time by a scan, from which it next lists half as many slots. Also the maximum number of
+/// keys that one request reads or removes.
 const MAX_STEP_KEYS: usize = 1000;
 
-/// Hash slot, index in the request, and key.
+/// Hash slot of a key, index of the key in the caller's list, and the key.
 type IndexedKey<'k> = (u16, usize, &'k [u8]);
 
-/// Hash slot and its keys.
+/// Hash slot, and the keys of the store that are in it.
 type SlotKeys = (u16, Vec<Vec<u8>>);
 
-/// New value of each written key, by stored key; `None` for removed keys.
+/// New value of each written key, by stored key (with prefix and hash tag); `None` for removed keys.
 pub(super) type Changes<'b> = BTreeMap<Vec<u8>, Option<&'b [u8]>>;
 
 impl Cluster {
@@ -35,7 +35,8 @@ impl Cluster {
         (0, MAX_KEY.saturating_sub(self.keys.head()))
     }
 
-    /// Returns the last write of `ops` to each key.
+    /// Returns the new value of each key that `ops` put or delete, by stored key; `None` for deletes. The last write of
+    /// a key counts. `Clear` is left out.
     pub fn changes<'b>(&self, ops: &[WriteOp<'b>]) -> Changes<'b> {
         let change = |op: &WriteOp<'b>| match *op {
             WriteOp::Put { key, value } => Some((self.keys.stored(key), Some(value))),
@@ -91,7 +92,7 @@ impl Cluster {
         found
     }
 
-    /// Returns keys with their slots and indexes, sorted by slot.
+    /// Returns `keys`, each with its hash slot and its index, sorted by slot.
     fn by_slot<'k, K: AsRef<[u8]> + 'k>(
         &self,
         keys: impl Iterator<Item = (usize, &'k K)>,
@@ -102,7 +103,7 @@ impl Cluster {
         order
     }
 
-    /// Returns the slot of `keys`, which must be in one slot, and the MGET request that reads them.
+    /// Returns the hash slot of `keys`, which must all be in one, and the encoded MGET request that reads them.
     fn get(&self, keys: &[IndexedKey<'_>]) -> (u16, Vec<u8>) {
         let mut request = Vec::new();
         request_encoding::begin(&mut request, 1 + keys.len(), "MGET");
@@ -110,7 +111,7 @@ impl Cluster {
         (keys.first().map_or(0, |(slot, ..)| *slot), request)
     }
 
-    /// Returns the keys of each of `slots`.
+    /// Returns the keys of this store in each of `slots`, in the order of the slots.
     fn list(&self, slots: Range<u16>) -> Result<Vec<Vec<Vec<u8>>>> {
         let requests: Vec<_> = slots
             .map(|slot| {
@@ -131,8 +132,8 @@ impl Cluster {
         Ok(all)
     }
 
-    /// Appends the keys of a slot that may be migrating: first those on the node that has the slot, then those that
-    /// have arrived at the other node. `request` lists the keys of the slot.
+    /// Appends the keys of this store in `slot`, which may be migrating, to `keys`: first those on the node that has
+    /// the slot, then those that have arrived at the other node. `request` lists the keys of the slot.
     fn list_moving(&self, slot: u16, request: &[u8], keys: &mut Vec<Vec<u8>>) -> Result<()> {
         let answer = self.follow(slot, request, Effect::None)?;
         if let Some(from) = answer.moving {
@@ -149,7 +150,8 @@ impl Cluster {
         self.take_keys(&value, keys)
     }
 
-    /// Appends the keys of this store among the stored keys in `answer`.
+    /// Decodes those of the stored keys in the reply `answer` that belong to this store, and appends them to `keys`.
+    /// Stored keys of other programs are skipped.
     fn take_keys(&self, answer: &Value, keys: &mut Vec<Vec<u8>>) -> Result<()> {
         let Value::Array(stored) = answer else { return Err(unexpected_reply(answer)) };
         keys.extend(stored.iter().filter_map(|stored| match stored {
@@ -159,7 +161,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Visits the slots from `first` on with their keys, several slots in each call, until `visit` breaks.
+    /// Calls `visit` with the keys of this store in several hash slots at a time, from slot `first` on, until `visit`
+    /// breaks.
     fn steps(
         &self,
         first: u16,
@@ -180,9 +183,9 @@ impl Cluster {
         Ok(())
     }
 
-    /// Visits pairs slot by slot, from slot `first` on. After `visit` breaks, visits the rest of the slot and returns
-    /// the next slot; returns 0 at the end. Every key that exists throughout the scan is visited, also if its slot
-    /// migrates.
+    /// Visits the pairs of this store slot by slot, from hash slot `first` on. After `visit` breaks, visits the rest of
+    /// the slot and returns the next slot; returns 0 at the end. Every key that exists throughout the scan is visited,
+    /// also if its slot migrates.
     pub fn walk(&self, first: u16, visit: &mut VisitPair<'_>) -> Result<u16> {
         let mut reached = 0;
         self.steps(first, &mut |slots| {
@@ -208,7 +211,7 @@ impl Cluster {
         Ok(reached)
     }
 
-    /// Visits the pairs of `range`, in no particular order and not under one snapshot.
+    /// Visits the pairs of `range` until `visit` breaks, in no particular order and not under one snapshot.
     pub fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
         self.steps(0, &mut |slots| {
             let keys: Vec<_> = slots.into_iter().flat_map(|(_, keys)| keys).collect();
@@ -227,7 +230,7 @@ impl Cluster {
         })
     }
 
-    /// Returns the number of keys of this store, by listing all slots.
+    /// Returns the number of keys of this store, by listing the keys of all hash slots.
     pub fn count(&self) -> Result<u64> {
         let mut count = 0;
         self.steps(0, &mut |slots| {
@@ -253,7 +256,7 @@ impl Cluster {
         outcome.map_err(|error| error.after_removing(super::description::NAME, removed))
     }
 
-    /// Removes `keys` of one slot, and adds their number to `removed`.
+    /// Removes `keys`, all of hash slot `slot`, and adds their number to `removed`.
     pub fn remove(&self, slot: u16, keys: &[Vec<u8>], removed: &mut usize) -> Result<()> {
         for keys in keys.chunks(MAX_STEP_KEYS) {
             let mut request = cmd("UNLINK");
@@ -267,7 +270,7 @@ impl Cluster {
     }
 }
 
-/// Returns the error for a reply of an unexpected type.
+/// Returns [`Error::Unavailable`] for a node's reply of an unexpected type.
 fn unexpected_reply(answer: &Value) -> Error {
     unavailable(format!("a node answered {answer:?}"))
 }

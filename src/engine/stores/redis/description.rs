@@ -16,7 +16,7 @@ const UNWRITTEN: LossBound = LossBound::new(
     "what the nodes had not written, and the last writes, if a replica takes over from the lost node",
 );
 
-/// Maximum length of a stored key, in bytes: with the prefix and the tag.
+/// Maximum length of a stored key, in bytes: with the prefix and the hash tag.
 pub(super) const MAX_KEY: usize = 65_535;
 
 pub(super) static INFO: Info = Info {

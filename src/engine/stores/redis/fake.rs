@@ -1,4 +1,4 @@
-//! Fake cluster node, which replies as a test says.
+//! Fake node of a Redis Cluster, which replies as a test says.
 
 use super::{key_encoding::Keys, login::Login, routing::Cluster};
 use std::{
@@ -11,9 +11,9 @@ use std::{
 
 /// Reply of the node to one request.
 pub(super) enum Reply {
-    /// This line.
+    /// This text, followed by a line end.
     Line(String),
-    /// No reply: the connection is closed.
+    /// No reply: the node closes the connection.
     Close,
 }
 
@@ -21,11 +21,11 @@ pub(super) enum Reply {
 #[derive(Clone, Default)]
 pub(super) struct FakeNode {
     pub address: String,
-    /// Requests other than AUTH, CLUSTER and SCRIPT, as text.
+    /// Received requests other than AUTH, CLUSTER and SCRIPT, as text.
     seen: Arc<Mutex<Vec<String>>>,
-    /// Replies to the next of these requests; later ones get `+OK`.
+    /// Replies to the next requests other than AUTH, CLUSTER and SCRIPT; when none is left, the reply is `+OK`.
     answers: Arc<Mutex<VecDeque<Reply>>>,
-    /// AUTH request without which a connection gets errors only.
+    /// AUTH request without which a connection gets errors only; `None` if none is needed.
     password: Option<&'static str>,
     #[cfg(feature = "tls")]
     tls: Option<Arc<tokio_rustls::rustls::ServerConfig>>,
@@ -76,18 +76,18 @@ impl FakeNode {
         self.serve(stream)
     }
 
-    /// Opens a cluster that consists of this node.
+    /// Opens a cluster that consists of this node only, for keys with `prefix`.
     pub fn cluster(&self, prefix: &[u8]) -> Cluster {
         Cluster::open(std::slice::from_ref(&self.address), Keys::new(prefix).unwrap(), Login::default())
             .unwrap()
     }
 
-    /// Sets the replies to the next requests.
+    /// Adds `answers` to the replies to the next requests other than AUTH, CLUSTER and SCRIPT.
     pub fn answer(&self, answers: impl IntoIterator<Item = Reply>) {
         self.answers.lock().unwrap().extend(answers);
     }
 
-    /// Returns the requests other than AUTH, CLUSTER and SCRIPT, as text.
+    /// Returns the received requests other than AUTH, CLUSTER and SCRIPT, as text.
     pub fn seen(&self) -> Vec<String> {
         self.seen.lock().unwrap().clone()
     }

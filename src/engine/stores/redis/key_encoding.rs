@@ -4,10 +4,10 @@ use super::description::NAME;
 use crate::engine::{Error, Result, key_value_headers};
 use std::sync::OnceLock;
 
-/// Number of hash slots of a cluster.
+/// Number of hash slots of a Redis Cluster.
 pub(super) const SLOTS: u16 = 16_384;
 
-/// Length of one of [`tags`] with its braces, in bytes.
+/// Length of a hash tag of three letters or digits with its braces, in bytes.
 const TAG_LEN: usize = 5;
 
 /// Encoder of the keys of a store, which share a prefix.
@@ -17,7 +17,7 @@ const TAG_LEN: usize = 5;
 /// prefix contains a tag itself, the stored form is prefix, key, and all keys are in one slot.
 pub(super) struct Keys {
     prefix: Vec<u8>,
-    /// Slot of all keys, if the prefix contains a tag.
+    /// Hash slot of all keys, if the prefix contains a hash tag; otherwise `None`.
     single_slot: Option<u16>,
 }
 
@@ -33,25 +33,27 @@ impl Keys {
         Ok(Self { prefix, single_slot })
     }
 
-    /// Returns the number of bytes that the stored form adds to a key.
+    /// Returns the number of bytes that the stored form adds to a key: prefix and hash tag.
     pub fn head(&self) -> usize {
         self.prefix.len() + if self.single_slot.is_some() { 0 } else { TAG_LEN }
     }
 
-    /// Returns the hash slot of a key. The key header of the keyspace layer does not count.
+    /// Returns the hash slot of a key. The key header, which the keyspace layer may put before a client's key, does not
+    /// count.
     pub fn slot(&self, key: &[u8]) -> u16 {
         let of_client = || key_value_headers::key(key).map_or(key, |(_, key)| key);
         self.single_slot.unwrap_or_else(|| slot(of_client()))
     }
 
-    /// Returns the stored form of a key.
+    /// Returns the stored form of a key: the prefix, a hash tag of the key's slot unless the prefix has a tag, and the
+    /// key.
     pub fn stored(&self, key: &[u8]) -> Vec<u8> {
         let mut stored = Vec::with_capacity(self.head() + key.len());
         self.push_stored(self.slot(key), key, &mut stored);
         stored
     }
 
-    /// Appends the stored form of `key`, whose hash slot is `slot`.
+    /// Appends the stored form of `key` (prefix, hash tag, key), whose hash slot is `slot`, to `to`.
     pub fn push_stored(&self, slot: u16, key: &[u8], to: &mut Vec<u8>) {
         to.extend_from_slice(&self.prefix);
         if self.single_slot.is_none() {
@@ -62,7 +64,8 @@ impl Keys {
         to.extend_from_slice(key);
     }
 
-    /// Returns a name in `slot`. A script that names it as a key is executed by the node of the slot.
+    /// Returns a key name whose hash slot is `slot`: a script that gets it as a key is executed by the node that has
+    /// the slot.
     pub fn name_in(&self, slot: u16) -> Vec<u8> {
         match self.single_slot {
             Some(_) => self.prefix.clone(),
@@ -80,7 +83,7 @@ impl Keys {
         (head == [&b"{"[..], tag_in(self.slot(key)), b"}"].concat()).then_some(key)
     }
 
-    /// Returns the slots that may contain keys of this store.
+    /// Returns the hash slots that may contain keys of this store: all, or the one of a prefix with a hash tag.
     pub fn slots(&self) -> std::ops::Range<u16> {
         self.single_slot.map_or(0..SLOTS, |slot| slot..slot + 1)
     }
@@ -124,8 +127,8 @@ fn slot_of(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, next) % SLOTS
 }
 
-/// Returns for each slot the first tag of three letters or digits that is in the slot. The tags must never change: they
-/// are part of stored keys.
+/// Returns for each hash slot, by its number, the first tag of three letters or digits that is in the slot. The tags
+/// must never change: they are part of stored keys.
 fn tags() -> &'static [[u8; 3]] {
     static TAGS: OnceLock<Vec<[u8; 3]>> = OnceLock::new();
     TAGS.get_or_init(|| {
@@ -150,7 +153,7 @@ fn tag_in(slot: u16) -> &'static [u8] {
 mod tests {
     use super::*;
 
-    /// Compares with results of `CLUSTER KEYSLOT`.
+    /// The hash slots of keys are those that `CLUSTER KEYSLOT` of Redis returns.
     #[test]
     fn hash_slots_match_redis() {
         for (key, expected) in [
@@ -175,7 +178,8 @@ mod tests {
         assert_eq!((tag_in(0), tag_in(12_182)), (&b"06S"[..], &b"9Le"[..]), "stored keys would not be found");
     }
 
-    /// Covers several prefixes, and keys with the key header of a database.
+    /// The stored form of a key is in the hash slot of the client's key, with several prefixes and with the key header
+    /// of a database. Stored keys of other programs are not decoded.
     #[test]
     fn stored_form_is_in_the_slot_of_the_key() {
         for prefix in [&b""[..], b"kvbench/", b"a}b"] {

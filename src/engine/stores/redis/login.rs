@@ -1,4 +1,5 @@
-//! Connections to nodes, with a password and TLS if `--cluster-password-file` and `--cluster-tls-ca` are set.
+//! Connections to nodes of a Redis Cluster, with a password and TLS if `--cluster-password-file` and `--cluster-tls-ca`
+//! are set.
 
 use super::description::NAME;
 use crate::engine::{ClusterAccess, Result};
@@ -8,10 +9,10 @@ use redis::{
 };
 use std::time::Duration;
 
-/// Time limit of connecting to a node.
+/// Time limit of connecting to a node of a Redis Cluster.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Time limit of sending a request, and of waiting for its reply.
+/// Time limit of sending a request to a node, and of waiting for its reply.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// User, password and certificates of every connection to a node.
@@ -57,7 +58,7 @@ impl Login {
         self.tls.is_on()
     }
 
-    /// Returns the text of a connection error, with the flag that may be wrong.
+    /// Returns the text of a connection error, with the advice to check a command-line flag if that is probably wrong.
     pub fn message(error: &RedisError) -> String {
         let flag = match error.kind() {
             ErrorKind::AuthenticationFailed => "; check --cluster-password-file and --cluster-user",

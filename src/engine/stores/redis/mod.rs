@@ -62,7 +62,7 @@ impl Engine for Redis {
         self.0.keys.slot(key)
     }
 
-    /// Reads keys. Those of one hash slot are read atomically, those of different slots are not.
+    /// Reads the values of `keys`. Those of one hash slot are read atomically, those of different slots are not.
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         for (index, value) in self.0.values(keys)?.iter().enumerate() {
             if visit(index, value.as_deref()).is_break() {
@@ -76,7 +76,7 @@ impl Engine for Redis {
         self.0.values_now(keys)
     }
 
-    /// Writes a batch. When the nodes sync it depends on their settings only.
+    /// Writes a batch. `_sync` has no effect: when the nodes sync it depends on their settings only.
     fn write(&self, batch: &Batch<'_>, _sync: bool) -> Result<()> {
         OptimisticTransaction::begin(&self.0).apply(batch)
     }
@@ -100,7 +100,8 @@ impl Engine for Redis {
         self.0.scan(range, visit)
     }
 
-    /// Continues an incremental scan at `position`, which is a hash slot.
+    /// Continues an incremental scan at `position`, which is a hash slot, and returns the slot to continue from; 0 at
+    /// the end.
     fn scan_step(&self, position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
         let slot = u16::try_from(position % u64::from(SLOTS)).unwrap_or(0);
         self.0.walk(slot, visit).map(u64::from)

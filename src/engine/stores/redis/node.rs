@@ -1,4 +1,4 @@
-//! Connections to one node, and classification of its error replies.
+//! Connections to one node of a Redis Cluster, and classification of its error replies.
 
 use super::login::Login;
 use redis::{Connection, RedisError, ServerError, Value};
@@ -10,9 +10,9 @@ const MAX_IDLE_CONNECTIONS: usize = 32;
 /// Reason why a request got no reply.
 #[derive(Debug)]
 pub(super) enum NoReply {
-    /// The request was not sent completely, so the node has not executed it.
+    /// The request was not sent completely, so the node has not executed it; with the text of the error.
     NotSent(String),
-    /// The request was sent, so the node may have executed it.
+    /// The request was sent, perhaps not completely, so the node may have executed it; with the text of the error.
     NotAnswered(String),
 }
 
@@ -24,7 +24,7 @@ impl NoReply {
     }
 }
 
-/// Cluster node at `host:port`, with its idle connections.
+/// Node of a Redis Cluster at `host:port`, with its idle connections.
 pub(super) struct Node {
     address: Arc<str>,
     login: Arc<Login>,
@@ -40,13 +40,14 @@ impl Node {
         &self.address
     }
 
-    /// Sends the encoded requests `packed` once, and returns their `answers` replies.
+    /// Sends the encoded requests `packed`, which get `answers` replies in all, once, and returns the replies.
     pub fn call(&self, packed: &[u8], answers: usize) -> Result<Vec<Value>, NoReply> {
         let (values, missing) = self.send(packed, answers)?.receive();
         missing.map_or(Ok(values), |words| Err(NoReply::NotAnswered(words)))
     }
 
-    /// Sends the encoded requests `packed` once. [`Sent::receive`] then receives their `answers` replies.
+    /// Sends the encoded requests `packed`, which get `answers` replies in all, once. [`Sent::receive`] then receives
+    /// the replies.
     pub fn send(&self, packed: &[u8], answers: usize) -> Result<Sent<'_>, NoReply> {
         let not_sent = |error: RedisError| NoReply::NotSent(self.message(&error));
         let kept = self.idle().pop();
@@ -59,7 +60,8 @@ impl Node {
         Ok(Sent { node: self, connection, answers })
     }
 
-    /// Returns the text of a connection error. Closes the idle connections, which have probably failed too.
+    /// Returns the text of a connection error, with the node's address. Closes the idle connections, which have
+    /// probably failed too.
     fn message(&self, error: &RedisError) -> String {
         self.idle().clear();
         format!("{}: {}", self.address, Login::message(error))
@@ -71,7 +73,7 @@ impl Node {
     }
 }
 
-/// Requests that were sent over a connection and whose replies are outstanding.
+/// Requests that were sent to a node over a connection and whose replies are outstanding.
 pub(super) struct Sent<'n> {
     node: &'n Node,
     connection: Connection,
@@ -79,7 +81,7 @@ pub(super) struct Sent<'n> {
 }
 
 impl Sent<'_> {
-    /// Receives the replies. Returns those that came, and the text of the error if some are missing.
+    /// Receives the outstanding replies. Returns those that came, and the text of the error if some are missing.
     pub fn receive(mut self) -> (Vec<Value>, Option<String>) {
         let mut values = Vec::with_capacity(self.answers);
         while values.len() < self.answers {
@@ -99,9 +101,9 @@ impl Sent<'_> {
 /// Error reply of a node. The node has not executed the request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// MOVED: the slot is at this node.
+    /// MOVED: the hash slot is at the node with this address.
     Moved(Arc<str>),
-    /// ASK: the slot is migrating, and the key may be at this node.
+    /// ASK: the hash slot is migrating, and the key may be at the node with this address.
     Ask(Arc<str>),
     /// Temporary error, with its text: the request may succeed later.
     Later(String),
@@ -135,7 +137,8 @@ impl Refusal {
     }
 }
 
-/// Returns the address in a redirection by the node `asked`. Without a host it means the host of `asked`.
+/// Returns the address `told` in a MOVED or ASK reply of the node `asked`, or `None` if there is none. An address
+/// without a host has the host of `asked`.
 fn address_of(told: Option<&str>, asked: &str) -> Option<Arc<str>> {
     match told?.rsplit_once(':')? {
         ("" | "?", port) => asked.rsplit_once(':').map(|(host, _)| format!("{host}:{port}").into()),

@@ -16,32 +16,32 @@ use hashbrown::{HashMap, hash_map::Entry};
 use redis::Value;
 use std::{collections::BTreeMap, mem, sync::Arc, time::Instant};
 
-/// Writes of one client that have not been executed yet: one request.
+/// Writes of one client that have not been executed yet: they are sent to a node as one SET, MSET or DEL.
 #[derive(Clone)]
 struct Part<'b> {
-    /// Index of the part in the batch.
+    /// Index of the client's writes among the parts of the batch, one for each client.
     index: usize,
     slot: u16,
     ops: &'b [WriteOp<'b>],
-    /// Node to which an ASK redirection points; `None` to send to the master of the slot.
+    /// Address of the node to which an ASK redirection points; `None` to send to the master of the slot.
     asking: Option<Arc<str>>,
     redirections: usize,
 }
 
-/// Outcome of a request.
+/// Outcome of a request that was sent to a node.
 enum Outcome {
     Done,
     Failed(Error),
     /// The node has refused the request, and has not executed it.
     Refused(Refusal),
-    /// There is no reply.
+    /// There is no reply; with the text of the error.
     Unknown(String),
 }
 
-/// Outcomes of the requests of a round, each with the node that replied.
+/// Requests that were sent at the same time, each with the address of its node and with its outcome.
 type Ended<'b> = Vec<(Part<'b>, Arc<str>, Outcome)>;
 
-/// Next step for a part after a round.
+/// Next action for one client's writes after an attempt to execute them.
 enum Next {
     End(Result<()>),
     SendAgain,
@@ -57,15 +57,15 @@ impl<'b> Part<'b> {
         })
     }
 
-    /// Returns the key of a part that is one write, otherwise `None`.
+    /// Returns the key of these writes if there is only one write, otherwise `None`.
     fn only_key(&self) -> Option<&'b [u8]> {
         if self.ops.len() == 1 { self.keys().next() } else { None }
     }
 }
 
 impl Cluster {
-    /// Writes the parts of a batch, and returns their outcomes. Returns `None`, without a write, if a part is neither
-    /// puts only nor deletes only.
+    /// Writes each client's part of `batch` as one request, and returns the outcomes of the parts in order. Returns
+    /// `None`, and writes nothing, if a part is neither puts only nor deletes only.
     pub fn write_parts(&self, batch: &Batch<'_>) -> Option<Vec<Result<()>>> {
         if !batch.client_ends().all(is_simple) {
             return None;
@@ -90,7 +90,7 @@ impl Cluster {
         Some(outcomes)
     }
 
-    /// Returns the hash slot of the keys of a part, or `None` if it has no keys.
+    /// Returns the hash slot of the keys of one client's writes, or `None` if they have no keys.
     ///
     /// # Errors
     ///
@@ -106,7 +106,8 @@ impl Cluster {
         if slots.any(|slot| Some(slot) != first) { Err(Error::CrossSlot) } else { Ok(first) }
     }
 
-    /// Sends the requests of `parts` to all nodes, and then receives the replies.
+    /// Sends each of `parts` as one request, in one pipeline per node, and then receives the replies. Returns the
+    /// outcome of each.
     fn round<'b>(&self, parts: Vec<Part<'b>>) -> Ended<'b> {
         let mut ended = Vec::with_capacity(parts.len());
         let mut of_node: BTreeMap<Arc<str>, Vec<Part<'b>>> = BTreeMap::new();
@@ -140,7 +141,7 @@ impl Cluster {
         ended
     }
 
-    /// Receives the replies of a node, and returns the outcome of each of `parts`.
+    /// Receives the replies of `node` to the requests of `parts`, and returns the outcome of each, in order.
     fn receive(&self, node: &Node, parts: &[Part<'_>], sent: Result<Sent<'_>, NoReply>) -> Vec<Outcome> {
         let at = node.address();
         let (values, missing) = match sent {
@@ -164,7 +165,8 @@ impl Cluster {
         parts.iter().map(outcome).collect()
     }
 
-    /// Appends the request of a part. Returns the number of replies that it will get.
+    /// Appends the encoded request of `part`, with `ASKING` if needed, to `packed`. Returns the number of replies that
+    /// it will get.
     fn pack(&self, part: &Part<'_>, packed: &mut Vec<u8>) -> usize {
         if part.asking.is_some() {
             packed.extend_from_slice(ASKING);
@@ -188,8 +190,8 @@ impl Cluster {
         1 + usize::from(part.asking.is_some())
     }
 
-    /// Stores the outcomes of the parts that have ended in `outcomes`. Returns the parts to send again, after a pause
-    /// if a node has replied with a temporary error.
+    /// Stores the final outcomes in `outcomes`, by the index of the part. Returns the parts to send again, after a
+    /// pause if a node has replied with a temporary error. Such errors are final after [`OUTAGE_LIMIT`] from `begin`.
     fn collect_retries<'b>(
         &self,
         ended: Ended<'b>,
@@ -220,7 +222,8 @@ impl Cluster {
         left
     }
 
-    /// Returns the next step for a part whose request had this outcome at the node `at`.
+    /// Returns the next action for `part`, whose request had this outcome at the node `at`. Notes a redirection in
+    /// `part` or in the slot map.
     fn next(&self, part: &mut Part<'_>, at: &Arc<str>, outcome: Outcome) -> Next {
         let refusal = match outcome {
             Outcome::Done => return Next::End(Ok(())),
@@ -255,8 +258,8 @@ fn is_simple(ops: &[WriteOp<'_>]) -> bool {
         || ops.iter().all(|op| matches!(op, WriteOp::Delete { .. }))
 }
 
-/// Splits parts into those for this round and those for later rounds. Parts that write the same key are sent in one
-/// round only if they write that key alone and go to the same node: otherwise a refused one could be partly
+/// Splits parts into those to send now and those to send after the replies. Parts that write the same key are sent at
+/// the same time only if they write that key alone and go to the same node: otherwise a refused one could be partly
 /// overwritten.
 fn split_rounds(parts: Vec<Part<'_>>) -> (Vec<Part<'_>>, Vec<Part<'_>>) {
     // By key, the only node to which its writes may be sent in this round; the outer `None` forbids further ones.
@@ -286,7 +289,7 @@ fn split_rounds(parts: Vec<Part<'_>>) -> (Vec<Part<'_>>, Vec<Part<'_>>) {
     (now, later)
 }
 
-/// Returns the outcome of a request from the reply of the node `at`.
+/// Returns the outcome of a request from `value`, the reply of the node `at`.
 fn outcome_of(value: Value, at: &str) -> Outcome {
     match value {
         Value::ServerError(error) => Outcome::Refused(Refusal::of(&error, at)),
@@ -295,8 +298,8 @@ fn outcome_of(value: Value, at: &str) -> Outcome {
     }
 }
 
-/// Ends refused writes that a later write of the same key has overwritten: a retry would come after that one. They
-/// count as done if the later write was executed, and as unknown if its outcome is unknown.
+/// Ends temporarily refused writes of one key that a later write of the key has overwritten: a retry would come after
+/// that one. They count as done if the later write was executed, and as unknown if its outcome is unknown.
 fn end_overwritten(mut ended: Ended<'_>) -> Ended<'_> {
     ended.sort_unstable_by_key(|(part, ..)| part.index);
     if !ended.iter().any(|(.., outcome)| matches!(outcome, Outcome::Refused(_))) {
@@ -327,14 +330,15 @@ mod tests {
         *,
     };
 
-    /// Prefix with a tag: all keys are in its hash slot, and are stored behind it.
+    /// Key prefix of the tests, with a hash tag: all keys are in the tag's hash slot, and are stored as prefix and key.
     const PREFIX: &[u8] = b"{p}";
 
     fn line(line: &str) -> Reply {
         Reply::Line(line.into())
     }
 
-    /// Writes parts and returns their outcomes. Each part sets its keys to the index of the part.
+    /// Writes the keys of each element of `parts` as one client's writes, with the index of the element as the value.
+    /// Returns the outcome of each, as a word.
     fn write(cluster: &Cluster, parts: &[&[&'static str]]) -> Vec<&'static str> {
         let numbers: Vec<String> = (0..parts.len()).map(|number| number.to_string()).collect();
         let mut batch = Batch::default();
@@ -373,7 +377,8 @@ mod tests {
         }
     }
 
-    /// A retry of the first write would come after the write that has overwritten it.
+    /// A refused write is not sent again after a later write of the same key was executed, which the retry would
+    /// overwrite.
     #[test]
     fn refused_write_is_not_sent_again_after_a_later_one_of_the_same_key() {
         let node = FakeNode::start();
@@ -397,7 +402,8 @@ mod tests {
         assert_eq!(write(&cluster, &[&["c"]]), ["done"]);
     }
 
-    /// If both were sent, the second could overwrite a key of the first while the first is refused.
+    /// A write of several keys is not sent together with another write of one of them: if only the first was refused,
+    /// its retry would overwrite the second.
     #[test]
     fn write_of_several_keys_is_not_sent_together_with_another_of_one_of_them() {
         let node = FakeNode::start();

@@ -20,13 +20,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time limit of waiting for a node that does not reply, or for its replica, since the first request without a reply.
+/// Time limit of retries while a node does not reply, or replies with temporary errors. It counts from the first such
+/// failure after the node's last final reply.
 pub(super) const OUTAGE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Pause between two attempts of a request.
+/// Pause between two attempts to send a request to the cluster.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// Minimum time between two refreshes of the slot map.
+/// Minimum time between two refreshes of the slot map from the cluster.
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Maximum number of redirections that a request follows without a pause.
@@ -41,25 +42,26 @@ pub(super) enum Effect {
     Writes,
 }
 
-/// Final reply to a request.
+/// Final reply to a request, after redirections and retries.
 pub(super) struct Reply {
     pub value: std::result::Result<Value, Refusal>,
-    /// Node that has sent the last ASK redirection of the request.
+    /// Address of the node that has sent the last ASK redirection of the request: the slot migrates from there. `None`
+    /// if there was no ASK.
     pub moving: Option<Arc<str>>,
 }
 
-/// Redirections of a request so far.
+/// Redirections (MOVED and ASK) of a request so far.
 struct Redirections {
     slot: u16,
-    /// Node to which the last redirection, an ASK, points; otherwise `None`.
+    /// Address of the node to which the last redirection points if that was an ASK; otherwise `None`.
     asking: Option<Arc<str>>,
-    /// Node that has sent the last ASK redirection.
+    /// Address of the node that has sent the last ASK redirection; `None` if there was none.
     moving: Option<Arc<str>>,
-    /// Number of redirections since the last pause.
+    /// Number of redirections of the request since its last pause.
     redirections: usize,
 }
 
-/// Redis Cluster, with the slot map and the nodes.
+/// Connection to a Redis Cluster, with the slot map and the nodes.
 pub(super) struct Cluster {
     pub keys: Keys,
     /// SHA-1 digest of the script [`COMMIT`], for EVALSHA.
@@ -67,9 +69,10 @@ pub(super) struct Cluster {
     login: Arc<Login>,
     slots: RwLock<Slots>,
     nodes: Mutex<HashMap<Arc<str>, Arc<Node>>>,
-    /// Nodes that have not replied to the last request, with the time of the first such request.
+    /// Times, by address of a node whose last request got no final reply, of the first such request since it last
+    /// replied.
     silent_since: Mutex<HashMap<Arc<str>, Instant>>,
-    /// Time of the last refresh of the slot map.
+    /// Time of the last attempt to refresh the slot map.
     last_refresh: Mutex<Option<Instant>>,
 }
 
@@ -83,7 +86,7 @@ pub(super) fn unavailable(detail: impl ToString) -> Error {
 }
 
 impl Cluster {
-    /// Connects to a cluster, and reads the slot map from one of the nodes `seeds`.
+    /// Connects to a Redis Cluster, and reads the slot map from one of the nodes `seeds`.
     ///
     /// # Errors
     ///
@@ -118,7 +121,7 @@ impl Cluster {
         text(&answer).ok_or_else(|| unavailable(format!("a node answered {answer:?} to SCRIPT LOAD")))
     }
 
-    /// Returns the node at `address`.
+    /// Returns the node at `address`, without connecting to it. Adds it if it is unknown.
     pub fn node(&self, address: &Arc<str>) -> Arc<Node> {
         let mut nodes = lock(&self.nodes);
         nodes
@@ -127,7 +130,7 @@ impl Cluster {
             .clone()
     }
 
-    /// Returns all masters.
+    /// Returns all masters in the slot map.
     pub fn masters(&self) -> Vec<Arc<Node>> {
         let masters = self.slots.read().unwrap_or_else(PoisonError::into_inner).masters();
         masters.iter().map(|address| self.node(address)).collect()
@@ -138,7 +141,8 @@ impl Cluster {
         self.slots.read().unwrap_or_else(PoisonError::into_inner).owner(slot)
     }
 
-    /// Refreshes the slot map, unless it was refreshed just now. On an error it stays as it was.
+    /// Reads the slot map again from a node, unless that was tried less than [`MIN_REFRESH_INTERVAL`] ago. On an error,
+    /// whose text is returned, the slot map stays as it was.
     fn refresh(&self) -> std::result::Result<(), String> {
         let mut last_refresh = lock(&self.last_refresh);
         if last_refresh.is_some_and(|last_refresh| last_refresh.elapsed() < MIN_REFRESH_INTERVAL) {
@@ -170,7 +174,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Fails with [`Error::Unavailable`] after [`OUTAGE_LIMIT`].
+    /// Fails with [`Error::Unavailable`] if requests to `at` have failed for [`OUTAGE_LIMIT`] without a final reply in
+    /// between.
     pub fn pause(&self, at: &Arc<str>, cause: String) -> Result<()> {
         let since = *lock(&self.silent_since).entry(at.clone()).or_insert_with(Instant::now);
         if since.elapsed() > OUTAGE_LIMIT {
@@ -225,11 +230,13 @@ impl Cluster {
         }
     }
 
-    /// Follows a redirection in `path`, or pauses after a temporary error. Returns the refusal if it is final.
+    /// Changes `path`, or the slot map, for the redirection in `refusal`, or pauses after a temporary error; the caller
+    /// then sends the request again. Returns the refusal if it is final, otherwise `None`.
     ///
     /// # Errors
     ///
-    /// Fails with [`Error::Unavailable`] after [`OUTAGE_LIMIT`].
+    /// Fails with [`Error::Unavailable`] if requests to `at` have failed for [`OUTAGE_LIMIT`] without a final reply in
+    /// between.
     fn redirect(&self, path: &mut Redirections, at: &Arc<str>, refusal: Refusal) -> Result<Option<Refusal>> {
         path.redirections += 1;
         match refusal {
@@ -251,22 +258,22 @@ impl Cluster {
         Ok(None)
     }
 
-    /// Changes the master of a slot in the slot map.
+    /// Sets the master of `slot` in the slot map to the node at `to`.
     pub fn move_slot(&self, slot: u16, to: Arc<str>) {
         self.slots.write().unwrap_or_else(PoisonError::into_inner).set(slot, to);
     }
 
-    /// Records that the node `at` has not replied to a request.
+    /// Records that the node `at` has not replied to a request. The time of the first one since its last reply is kept.
     pub fn note_silence(&self, at: &Arc<str>) {
         lock(&self.silent_since).entry(at.clone()).or_insert_with(Instant::now);
     }
 
-    /// Returns `true` if the node `at` has not replied to the last request.
+    /// Returns `true` if the last request to the node `at` got no final reply.
     fn is_silent(&self, at: &Arc<str>) -> bool {
         lock(&self.silent_since).contains_key(at)
     }
 
-    /// Records that the node `at` has replied.
+    /// Records that the node `at` has replied: earlier failures of its requests no longer count.
     pub fn note_answer(&self, at: &Arc<str>) {
         let mut silent_since = lock(&self.silent_since);
         if !silent_since.is_empty() {
@@ -338,7 +345,7 @@ fn fetch_slots(node: &Node) -> std::result::Result<Slots, String> {
 
 pub(super) const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
 
-/// Converts a final refusal to an error of the engine.
+/// Converts a node's error reply, after which the request is not repeated, to an error of the engine.
 pub(super) fn refused(refusal: Refusal) -> Error {
     match refusal {
         Refusal::Full(detail) => Error::Full { engine: NAME, detail },

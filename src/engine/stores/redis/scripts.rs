@@ -25,7 +25,8 @@ for i, key in ipairs(KEYS) do
 end
 return 1";
 
-/// Script that returns all stored keys of the slot `ARGV[1]`. The script's key routes it to the node of the slot.
+/// Script that returns all stored keys of the hash slot `ARGV[1]`. The script's key `KEYS[1]` routes it to the node of
+/// the slot.
 pub(super) const LIST_SLOT: &str = "\
 local count = redis.call('CLUSTER', 'COUNTKEYSINSLOT', ARGV[1])
 return redis.call('CLUSTER', 'GETKEYSINSLOT', ARGV[1], count)";

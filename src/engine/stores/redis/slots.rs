@@ -4,12 +4,12 @@ use super::{key_encoding::SLOTS, node::text};
 use redis::Value;
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Slot map: the address of the master of each slot, and the addresses of all nodes.
+/// Slot map of a Redis Cluster: the address of the master of each slot, and the addresses of all nodes.
 #[derive(Default)]
 pub(super) struct Slots {
     /// Address of the master of each slot; `None` if no node has the slot.
     owners: Vec<Option<Arc<str>>>,
-    /// Addresses of all nodes, including replicas.
+    /// Addresses of all nodes in the slot map, including replicas.
     pub nodes: BTreeSet<Arc<str>>,
 }
 
@@ -46,7 +46,8 @@ impl Slots {
     }
 }
 
-/// Returns the address of a node in the reply of the node `asked`. Without a host it means the host of `asked`.
+/// Returns the address of `node`, a part of the reply of the node `asked` to CLUSTER SLOTS, or `None` if it is
+/// malformed. A node without a host has the host of `asked`.
 fn address(node: &Value, asked: &str) -> Option<Arc<str>> {
     let Value::Array(parts) = node else { return None };
     let [host, Value::Int(port), ..] = parts.as_slice() else { return None };

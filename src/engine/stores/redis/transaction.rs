@@ -17,14 +17,14 @@ const MAX_VALUE: usize = 512 << 20;
 /// Maximum number of keys of a transaction, because a request has at most 1,048,576 arguments.
 const MAX_KEYS: usize = 200_000;
 
-/// Optimistic transaction in progress.
+/// Optimistic transaction on keys of one hash slot of a Redis Cluster, in progress.
 pub(super) struct OptimisticTransaction<'e> {
     cluster: &'e Cluster,
-    /// Hash slot of all keys; `None` before the first key.
+    /// Hash slot of all keys of the transaction; `None` before the first key.
     slot: Option<u16>,
     /// `true` if a key of another slot was requested: the commit then fails.
     crossed: bool,
-    /// Values that were read by stored key; `None` for absent keys.
+    /// Values that the transaction has read, by stored key; `None` for absent keys.
     seen: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
 }
 
@@ -44,7 +44,8 @@ impl<'e> OptimisticTransaction<'e> {
         if self.crossed { Err(Error::CrossSlot) } else { Ok(()) }
     }
 
-    /// Writes a batch if the values that were read are unchanged, and ends the transaction.
+    /// Writes a batch if the values that the transaction has read are unchanged, and ends the transaction. A clear is
+    /// executed first, and is not atomic.
     ///
     /// # Errors
     ///
@@ -208,7 +209,8 @@ mod tests {
         OptimisticTransaction::begin(&cluster).apply(&batch)
     }
 
-    /// The error of a refused write says that nothing was written, which would be wrong after the removal.
+    /// If the writes after a removal of all keys are refused, the outcome is unknown: the error of a refused write
+    /// would say that nothing was written.
     #[test]
     fn outcome_is_unknown_if_the_write_after_a_removal_of_all_keys_is_refused() {
         for refusal in ["-OOM a test", "-ERR a test", "+strange"] {

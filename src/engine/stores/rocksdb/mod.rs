@@ -28,12 +28,12 @@ use std::{
 };
 use write_stall::StallMonitor;
 
-/// Entry of this engine in the list of engines.
+/// Entry of the engine `rocksdb` in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, open, recognise, Check::OnCopy(check_copy));
 
 static INFO: Info = info("rocksdb", &CAVEATS, &["leveldb", "goleveldb", "pebble", "pebbledb"]);
 
-/// Returns the description of a store of RocksDB. The stores differ by these arguments only.
+/// Returns the static description of `rocksdb` or `rocksdb-blob`, which differ in these arguments only.
 pub(super) const fn info(
     name: &'static str,
     caveats: &'static [Caveat],
@@ -74,7 +74,7 @@ pub(super) const fn info(
     }
 }
 
-/// Caveats of both stores.
+/// Documented caveats that `rocksdb` and `rocksdb-blob` have in common.
 pub(super) const CAVEATS: [Caveat; 6] = [
     Caveat::new("Flushes and compactions run on two background threads, during the load that is measured."),
     Caveat::new(
@@ -98,25 +98,27 @@ pub(super) const CAVEATS: [Caveat; 6] = [
 /// Maximum length of a key, in bytes: Redis' limit. RocksDB's own limit is 4 GiB.
 const MAX_KEY: usize = 512 << 20;
 
-/// Number of open files other than SST files, plus SST files that are being written.
+/// Number of files that RocksDB may have open besides SST files that are read: the WAL, its text log, the manifest,
+/// directories, SST files that are being written.
 const OWN_FILES: u64 = 32;
 
-/// Maximum number of open files: the more SST files stay open, the fewer reads open one. 65,536 SST files hold
-/// several terabytes.
+/// Maximum number of files that RocksDB may have open: the more SST files stay open, the fewer reads open one. 65,536
+/// SST files hold several terabytes.
 const MOST_FILES: u64 = 1 << 16;
 
-/// Maximum number of keys per batched read: as many as RocksDB itself looks up together. All their values are
-/// in memory at the same time.
+/// Maximum number of keys per batched read (MultiGet): as many as RocksDB itself looks up together. All their values
+/// are in memory at the same time.
 const READS: usize = 32;
 
-/// Size of the first level in memtables: RocksDB's default of files in L0 that start a compaction.
+/// Maximum size of level L1, as a multiple of the maximum size of a memtable: RocksDB's default number of files in L0
+/// that start a compaction.
 const FLUSHES_TO_L1: u64 = 4;
 
 /// Maximum size of a memtable, in bytes: RocksDB's default.
 const MEMTABLE: usize = 64 << 20;
 
-/// Properties of RocksDB that are gauges. They cost nothing until they are read; RocksDB's statistics, which are
-/// counted with every read and write, stay off.
+/// Properties of RocksDB that are gauges, each with the gauge's name and description. They cost nothing until they are
+/// read; RocksDB's statistics, which are counted with every read and write, stay off.
 const PROPERTIES: &[(&PropName, &str, &str)] = &[
     (
         ACTUAL_DELAYED_WRITE_RATE,
@@ -162,7 +164,7 @@ fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
     RocksDb::open(options, &INFO, db_options(options))
 }
 
-/// Open store of RocksDB.
+/// Open `rocksdb` or `rocksdb-blob` store.
 pub(super) struct RocksDb {
     /// Monitor of write stalls; `None` for data in memory. Declared before `db`, which it reads, so that it is dropped
     /// first.
@@ -174,7 +176,7 @@ pub(super) struct RocksDb {
 }
 
 impl RocksDb {
-    /// Opens a store with the options of RocksDB.
+    /// Opens the store `info` (`rocksdb` or `rocksdb-blob`) with RocksDB's options `db_options`.
     pub fn open(
         options: &OpenOptions,
         info: &'static Info,
@@ -219,7 +221,7 @@ impl RocksDb {
         Ok(converted)
     }
 
-    /// Returns the first key behind the last existing one, or `None` if the database is empty.
+    /// Returns the first possible key behind the last existing one, or `None` if the database is empty.
     fn end(&self) -> Result<Option<Vec<u8>>> {
         let mut iterator = self.db.raw_iterator();
         iterator.seek_to_last();
@@ -234,7 +236,7 @@ fn open_db(options: &Options, path: &Path) -> std::result::Result<DB, rocksdb::E
     DB::open_cf_with_opts(options, path, [(DEFAULT_COLUMN_FAMILY_NAME, options.clone())])
 }
 
-/// Returns the options of both stores.
+/// Returns RocksDB's options for `options`, those that `rocksdb` and `rocksdb-blob` have in common.
 pub(super) fn db_options(options: &OpenOptions) -> Options {
     let budget = usize::try_from(options.cache_size).unwrap_or(usize::MAX);
     // The hyper clock cache looks up without a lock: with 630,000 keys a GET takes 6% to 18% less CPU time than
@@ -280,9 +282,8 @@ pub(super) fn compression_type(compression: Compression) -> DBCompressionType {
     }
 }
 
-/// Checks a copy of the data by a scan, which reads every block with pairs; RocksDB verifies each block's
-/// checksum. Corruption in the middle of the WAL is an error here; a server takes it for the
-/// end of the WAL.
+/// Checks the copy of a store's files at `path` by a scan, which reads every block with pairs; RocksDB verifies each
+/// block's checksum. Corruption in the middle of the WAL is an error here; a server takes it for the end of the WAL.
 pub(super) fn check_copy(path: &Path) -> Result<CheckReport> {
     let mut options = db_options(&OpenOptions::for_check(path));
     options.create_if_missing(false);
@@ -297,8 +298,8 @@ pub(super) fn check_copy(path: &Path) -> Result<CheckReport> {
     }))
 }
 
-/// Returns RocksDB's limit of open files. If `allowed` is large enough, all SST files stay open (-1, RocksDB's
-/// default), so that no read opens one.
+/// Returns RocksDB's option `max_open_files` if `allowed` files may be open. If that is large enough, all SST files
+/// stay open (-1, RocksDB's default), so that no read opens one.
 fn max_open_files(allowed: u64) -> i32 {
     if allowed >= MOST_FILES {
         return -1;
@@ -461,7 +462,8 @@ mod tests {
     use crate::engine::{Fsync, Location};
     use std::fs;
 
-    /// Returns an option of the file in which RocksDB records the options of an open database.
+    /// Returns the value of the option `name` in the newest of the files in which RocksDB records the options of a
+    /// database.
     fn option(directory: &Path, name: &str) -> u64 {
         let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
         let last = files.filter(|path| path.to_string_lossy().contains("OPTIONS-")).max().unwrap();
@@ -471,7 +473,8 @@ mod tests {
         line.unwrap().parse().unwrap()
     }
 
-    /// With 16 MiB of cache, memtables of 4 MiB were followed by a first level of 256 MiB.
+    /// The sizes of SST files and of level L1 follow that of the memtable. With RocksDB's defaults, memtables of 4 MiB
+    /// (16 MiB of cache) would be followed by an L1 of 256 MiB.
     #[test]
     fn sizes_of_levels_and_files_fit_the_memtable() {
         for (cache, memtable) in [(16 << 20, 4 << 20), (1 << 30, 64 << 20)] {

@@ -1,4 +1,4 @@
-//! Detection of writes that stall because the disk is full.
+//! Detection of writes to RocksDB that stall because the disk is full.
 //!
 //! RocksDB stops writes while its memtables are full and waits for the flush. If the flush finds no space,
 //! later writes fail at once, but the stalled write waits until there is space again, possibly for hours. Its
@@ -22,14 +22,15 @@ use std::{
 
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Numbers of writes that have started and that have ended.
+/// Numbers of writes to a RocksDB database that have started and that have ended.
 #[derive(Default)]
 struct Writes {
     begun: AtomicU64,
     ended: AtomicU64,
 }
 
-/// Thread that monitors one database until this value is dropped.
+/// Thread that checks every second whether a write to a RocksDB database stalls because the disk is full, until this
+/// value is dropped. If so, it stops RocksDB's background work, so that writes fail instead.
 pub(super) struct StallMonitor {
     writes: Arc<Writes>,
     thread: Option<(Sender<()>, JoinHandle<()>)>,
@@ -49,7 +50,7 @@ impl StallMonitor {
         Ok(Self { writes, thread: Some((stop, thread)) })
     }
 
-    /// Runs a write and counts it.
+    /// Runs `write`, counts it as begun and ended, so that a stall is detected, and returns its result.
     pub fn run<R>(&self, write: impl FnOnce() -> R) -> R {
         self.writes.begun.fetch_add(1, Ordering::Relaxed);
         let result = write();
@@ -72,11 +73,11 @@ impl Drop for StallMonitor {
 struct StallSample {
     db: Arc<DB>,
     writes: Arc<Writes>,
-    /// Number of writes that had ended at the last check.
+    /// Number of writes to the database that had ended at the last check.
     ended: u64,
-    /// Background errors at the two latest checks that saw writes progress, older first: a stalled write may
-    /// wait for work that failed since the older one. RocksDB counts errors since its start, including those it
-    /// recovered from.
+    /// Numbers of RocksDB's background errors at the two latest checks that saw writes progress, or no write, older
+    /// first: a stalled write may wait for work that failed since the older one. RocksDB counts errors since its start,
+    /// including those it recovered from.
     failures: [u64; 2],
 }
 

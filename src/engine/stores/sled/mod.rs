@@ -19,7 +19,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Entry of this engine in the list of engines.
+/// Entry of the engine `sled` in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Sled::open, recognise, Check::OnCopy(check_copy));
 
 const NAME: &str = "sled";
@@ -101,11 +101,11 @@ static INFO: Info = Info {
 /// Maximum length of a key, in bytes: Redis' limit. sled has no limit of its own.
 const MAX_KEY: usize = 512 << 20;
 
-/// Name of the log of page changes.
+/// Name of sled's file with the log of page changes.
 const LOG_FILE: &str = "db";
-/// Name of the file with the settings that must not change between starts.
+/// Name of sled's file with the settings that must not change between starts.
 const CONF_FILE: &str = "conf";
-/// Name of the directory with one file per large record.
+/// Name of sled's directory with one file per large record.
 const BLOB_DIR: &str = "blobs";
 
 fn recognise(path: &Path) -> bool {
@@ -129,8 +129,8 @@ struct Sled {
     /// snapshots. A `get` of one key waits only for sled's own lock, which a batch of several writes takes.
     exclusion: GroupLock,
     log: File,
-    /// Names of the blob files that are durable. The highest of their numbers would not suffice: sled's threads
-    /// take their numbers before they create the files.
+    /// Names of sled's blob files (of large records) that are durable. The highest of their numbers would not suffice:
+    /// sled's threads take their numbers before they create the files.
     synced_blobs: Mutex<HashSet<OsString>>,
 }
 
@@ -180,7 +180,7 @@ impl Sled {
         Ok(Box::new(engine))
     }
 
-    /// Makes the files durable that sled creates at its first start and never syncs.
+    /// Syncs the files that sled creates at its first start and never syncs, and their directories.
     fn sync_new_files(&self) -> Result<()> {
         let conf = self.path.join(CONF_FILE);
         File::open(&conf).and_then(|file| file.sync_all()).map_err(Error::io("sync", conf))?;
@@ -189,7 +189,7 @@ impl Sled {
         files::sync_dir(&self.path)
     }
 
-    /// Makes the blob files durable that were created since the last call. sled writes them without a sync.
+    /// Syncs the blob files (of large records) that were created since the last call. sled writes them without a sync.
     fn sync_blobs(&self) -> Result<()> {
         let dir = self.path.join(BLOB_DIR);
         let mut synced = self.synced_blobs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -219,8 +219,8 @@ impl Sled {
         fail(error, &self.path)
     }
 
-    /// Applies a batch. A single write does not use sled's `apply_batch`, which makes all other writes and reads
-    /// wait.
+    /// Applies a write batch, without a sync. A single write does not use sled's `apply_batch`, which makes all other
+    /// writes and reads wait.
     fn apply(&self, batch: &Batch<'_>) -> Result<()> {
         let applied = match *batch.ops() {
             [WriteOp::Put { key, value }] => {
@@ -240,7 +240,8 @@ impl Sled {
         applied.map_err(|error| self.fail(error))
     }
 
-    /// Converts the batch to sled's type: a map that holds the last write of each key.
+    /// Converts a write batch to sled's type: a map that holds the last write of each key. A clear becomes a removal of
+    /// each existing key.
     fn convert(&self, batch: &Batch<'_>) -> Result<sled::Batch> {
         let mut converted = sled::Batch::default();
         let (clear, ops) = batch.after_clear();
@@ -260,7 +261,8 @@ impl Sled {
     }
 }
 
-/// Checks a copy by a scan: sled compares each record of its log with its checksum when it reads the record.
+/// Checks the copy of a store's files at `path` by a scan: sled compares each record of its log with its checksum when
+/// it reads the record.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "damage near the end of its log is not found: sled takes it for the end of the log, as after a \
     crash";
@@ -268,7 +270,7 @@ fn check_copy(path: &Path) -> Result<CheckReport> {
     Ok(CheckReport { remark: Some(remark.into()), ..sound })
 }
 
-/// Converts sled's error. sled keeps the first error of its log and returns it for all later writes, so writes
+/// Converts an error of sled. sled keeps the first error of its log and returns it for all later writes, so writes
 /// cannot continue after any error.
 fn fail(error: sled::Error, path: &Path) -> Error {
     match error {

@@ -6,12 +6,12 @@ use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-/// One of the two groups.
+/// One of the two groups of threads of a [`GroupLock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Group {
-    /// Threads that need a snapshot: the other group changes nothing meanwhile.
+    /// Threads that read several keys as one snapshot: no thread of the other group writes meanwhile.
     Readers,
-    /// Threads that write.
+    /// Threads that write, any number of them at the same time.
     Writers,
 }
 
@@ -24,7 +24,7 @@ impl Group {
     }
 }
 
-/// The lock.
+/// Lock that any number of threads of one [`Group`] hold at the same time, and none of the other group.
 #[derive(Default)]
 pub(super) struct GroupLock {
     state: Mutex<State>,
@@ -33,14 +33,14 @@ pub(super) struct GroupLock {
 
 #[derive(Default)]
 struct State {
-    /// Number of threads that hold the lock, with those that are admitted and still wake up.
+    /// Number of threads that hold the lock, including those that are admitted and still wake up.
     holders: usize,
-    /// `true` if the holders are writers.
+    /// `true` if the threads that hold the lock are writers.
     writers_hold: bool,
-    /// Number of threads that wait.
+    /// Number of threads of each group that wait for the lock.
     waiting: Counts,
-    /// Number of turns in which threads that waited were admitted, all of a group at once. A thread waits for the next
-    /// turn of its group, so that one that begins to wait later cannot take its admission.
+    /// Number of turns of each group in which threads that waited were admitted, all of the group at once. A thread
+    /// waits for the next turn of its group, so that one that begins to wait later cannot take its admission.
     turns: Counts,
 }
 
@@ -58,8 +58,8 @@ impl State {
         Some(*self.turns.of(group))
     }
 
-    /// Ends the hold of one thread. The last one admits the threads that wait: those of the other group, if there are
-    /// any. Returns `true` if threads were admitted.
+    /// Ends one thread's hold of the lock. The last one admits the threads that wait: those of the other group, if
+    /// there are any. Returns `true` if threads were admitted.
     fn leave(&mut self) -> bool {
         self.holders -= 1;
         if self.holders > 0 {
@@ -93,12 +93,12 @@ impl Counts {
     }
 }
 
-/// Held lock, released when it is dropped.
+/// Held [`GroupLock`], released when this is dropped.
 pub(super) struct GroupGuard<'l>(&'l GroupLock);
 
 impl GroupLock {
-    /// Waits until no thread of the other group holds the lock. If a thread of the other group waits already, it
-    /// goes first.
+    /// Locks for a thread of `group`: waits while a thread of the other group holds the lock. If a thread of the other
+    /// group waits already, it goes first.
     pub fn enter(&self, group: Group) -> GroupGuard<'_> {
         let mut state = self.lock();
         if let Some(turn) = state.enter(group) {
@@ -109,7 +109,7 @@ impl GroupLock {
         GroupGuard(self)
     }
 
-    /// Locks the state. No code that can panic runs under this lock, so poisoning is ignored.
+    /// Locks the lock's counters. No code that can panic runs under this mutex, so poisoning is ignored.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,7 +134,8 @@ mod tests {
         thread,
     };
 
-    /// Each thread waits inside for the other one: this test does not end if one of them is kept out.
+    /// Two threads of one group hold the lock at the same time: each waits for the other while it holds the lock, so
+    /// otherwise the test would not end.
     #[test]
     fn threads_of_one_group_hold_the_lock_together() {
         for group in [Group::Readers, Group::Writers] {

@@ -20,7 +20,7 @@ use std::{
     },
 };
 
-/// Entry of this engine in the list of engines.
+/// Entry of the engine `sqlite` in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Sqlite::open, recognise, Check::OnCopy(check_copy));
 
 const NAME: &str = "sqlite";
@@ -81,27 +81,26 @@ static INFO: Info = Info {
     log_targets: &[],
 };
 
-/// Maximum length of a key, in bytes: together with the largest value of Redis, 512 MiB, it stays below
-/// SQLite's limit.
+/// Maximum length of a key, in bytes: together with the largest value of Redis, 512 MiB, it stays below SQLite's limit.
 const MAX_KEY: usize = 400 << 20;
 
-/// Number of open files other than those of readers: the data, the WAL and its index, the lock; temporarily a
-/// journal and a directory.
+/// Number of files that SQLite may have open besides those of reading connections: the data, the WAL and its index, the
+/// lock; temporarily a journal and a directory.
 const OWN_FILES: u64 = 16;
 
 const DATA: &str = "data.sqlite3";
 const LOG: &str = "data.sqlite3-wal";
-/// Lock file that excludes other processes; SQLite itself would admit them.
+/// Name of the lock file that excludes other processes; SQLite itself would admit them.
 const LOCK: &str = "lock";
 
 /// Application id in the file's header, which distinguishes the file from other programs' databases: "kvb1".
 const APPLICATION: i32 = 0x6b76_6231;
 
-/// A table with rowids, and so with a separate index. WITHOUT ROWID is one tree with the values in its inner
-/// nodes too: SQLite advises it for rows below a twentieth of a page (<https://sqlite.org/withoutrowid.html>).
-/// With values of 1,000 bytes such a file was 3.4 times as large, and a GET from the disk did 6.5 reads instead
-/// of 1.2; with 100 bytes a GET from the cache was faster by a quarter. A file that was created with such a
-/// table keeps it: the statements are the same.
+/// Statement that creates a table with rowids, and so with a separate index. WITHOUT ROWID is one tree with the values
+/// in its inner nodes too: SQLite advises it for rows below a twentieth of a page
+/// (<https://sqlite.org/withoutrowid.html>). With values of 1,000 bytes such a file was 3.4 times as large, and a GET
+/// from the disk did 6.5 reads instead of 1.2; with 100 bytes a GET from the cache was faster by a quarter. A file that
+/// was created with such a table keeps it: the statements are the same.
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS kv (k BLOB PRIMARY KEY, v BLOB NOT NULL) STRICT";
 const GET: &str = "SELECT v FROM kv WHERE k = ?1";
 const PUT: &str = "INSERT INTO kv (k, v) VALUES (?1, ?2) ON CONFLICT (k) DO UPDATE SET v = excluded.v";
@@ -121,15 +120,16 @@ fn is_first(name: &str, metadata: &Metadata) -> bool {
 }
 
 struct Sqlite {
-    /// Declared before `files`, so that connections are closed before its lock is released.
+    /// Connections for reads. Declared before `files`, so that connections are closed before the lock in `files` is
+    /// released.
     readers: Pool,
     writer: Mutex<Connection>,
     files: Option<Files>,
-    /// `true` if commits are not synced.
+    /// `true` if SQLite does not sync commits: under every fsync policy but `always`.
     is_lazy: AtomicBool,
 }
 
-/// Paths and files on disk; absent for a store in memory.
+/// Path and open files of a `sqlite` store on disk; a store in memory has none.
 struct Files {
     path: PathBuf,
     /// The WAL, opened separately so that syncs can run during SQLite's commits. SQLite holds no locks on this
@@ -185,7 +185,8 @@ impl Sqlite {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `read` on a connection that no other thread uses.
+    /// Runs `read` on a connection that no other thread uses meanwhile, and returns the result. Waits for a connection
+    /// if necessary.
     fn reading<R>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<R>) -> Result<R> {
         let outcome = match self.files {
             Some(_) => self.readers.with_connection(read),
@@ -199,7 +200,7 @@ fn is_lazy(options: &OpenOptions) -> AtomicBool {
     AtomicBool::new(options.fsync != Fsync::Always)
 }
 
-/// Creates the table if it does not exist, and checkpoints it into the data file, synced under any fsync
+/// Creates the table of the pairs if it does not exist, and checkpoints it into the data file, synced under any fsync
 /// policy.
 fn create(connection: &Connection) -> rusqlite::Result<()> {
     let found: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
@@ -211,8 +212,8 @@ fn create(connection: &Connection) -> rusqlite::Result<()> {
     checkpoint(connection)
 }
 
-/// Commits a change, so that the WAL gets its header: SQLite syncs the header with the first commit, under
-/// every policy.
+/// Commits a change of a version number, so that the WAL gets its header: SQLite syncs the header with the first
+/// commit, under every fsync policy.
 fn begin_log(connection: &Connection) -> rusqlite::Result<()> {
     /// Version of the table's schema.
     const VERSION: i32 = 1;
@@ -240,7 +241,8 @@ fn apply(connection: &mut Connection, batch: &Batch<'_>) -> rusqlite::Result<()>
     txn.commit()
 }
 
-/// Passes the values of `keys` to `visit`. Sets `at` to the index of the key that is being read.
+/// Calls `visit` with the value of each of `keys`, or `None`, in order, until it breaks. Sets `at` to the index of the
+/// key that is being read.
 fn get(
     connection: &Connection,
     keys: &[&[u8]],
@@ -262,7 +264,7 @@ fn get(
     Ok(())
 }
 
-/// Returns a column as bytes in SQLite's own memory.
+/// Returns the column numbered `column` (from 0) of `row`, as bytes in SQLite's own memory.
 fn blob<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<&'r [u8]> {
     Ok(row.get_ref(column)?.as_blob()?)
 }
@@ -289,12 +291,13 @@ fn scan(connection: &Connection, range: KeyRange<'_>, visit: &mut VisitPair<'_>)
     Ok(())
 }
 
-/// Copies the WAL to the data file and empties it.
+/// Copies SQLite's WAL to the data file and empties it.
 fn checkpoint(connection: &Connection) -> rusqlite::Result<()> {
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }
 
-/// Checks a copy with SQLite's own check of every page and of the order of keys, then by a scan.
+/// Checks the copy of a store's files at `path` with SQLite's own check of every page and of the order of keys, then by
+/// a scan.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "damaged keys and values are not found: SQLite's pages have no checksums";
     let fail = |error| fail(error, Some(path));
@@ -360,7 +363,7 @@ impl Engine for Sqlite {
         if sync && self.is_lazy.load(Ordering::Relaxed) { self.sync() } else { Ok(()) }
     }
 
-    /// Takes no lock of SQLite, so commits can run at the same time.
+    /// Syncs the WAL. Takes no lock of SQLite, so commits can run at the same time.
     fn sync(&self) -> Result<()> {
         match &self.files {
             Some(Files { log, path, .. }) => log.sync_data().map_err(Error::io("sync", path.join(LOG))),

@@ -1,4 +1,4 @@
-//! Pool of connections to one database: SQLite allows one thread at a time per connection.
+//! Pool of SQLite connections to one database: SQLite allows one thread at a time per connection.
 
 use crate::engine::{Fsync, OpenOptions};
 use rusqlite::{Connection, OpenFlags};
@@ -13,25 +13,26 @@ use std::{
     time::Duration,
 };
 
-/// Cache size of a connection without a share of the cache, in bytes: a quarter of SQLite's default. There is
-/// one connection per concurrent read, and the page cache holds the file too.
+/// Cache size in bytes of an SQLite connection that gets no equal share of the store's cache: a quarter of SQLite's
+/// default. There is one connection per concurrent read, and the page cache holds the file too.
 const SMALL_CACHE: u64 = 512 << 10;
 
-/// Maximum time that a connection waits for a lock that another one holds briefly.
+/// Maximum time that an SQLite connection waits for a lock that another one holds briefly.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Settings with which connections are opened.
+/// Settings with which SQLite connections are opened.
 pub(super) struct Settings {
-    /// `None` in memory.
+    /// Path of the data file; `None` for a database in memory.
     data: Option<PathBuf>,
     fsync: Fsync,
-    /// Number of connections that get an equal share of the cache.
+    /// Number of connections, the first to be opened, that get an equal share of the cache; later ones get at most
+    /// [`SMALL_CACHE`].
     shares: usize,
     cache_size: u64,
     opened: AtomicUsize,
 }
 
-/// A connection, and `true` if it has a share of the cache.
+/// An SQLite connection, and `true` if it has an equal share of the store's cache.
 type Shared = (Connection, bool);
 
 impl Settings {
@@ -41,7 +42,7 @@ impl Settings {
         Self { data, fsync: options.fsync, shares, cache_size: options.cache_size, opened: 0.into() }
     }
 
-    /// Opens a connection to the file, which is created if it does not exist.
+    /// Opens a connection to the database file, which is created if it does not exist.
     pub fn connect(&self) -> rusqlite::Result<Shared> {
         // Only one thread at a time uses a connection, so SQLite needs no mutex per connection.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -55,8 +56,8 @@ impl Settings {
         Ok((connection, has_share))
     }
 
-    /// Applies the settings that the file does not store. Returns `true` if the connection got a share of the
-    /// cache.
+    /// Applies the settings that the file does not store to `connection`. Returns `true` if the connection got an equal
+    /// share of the cache.
     pub fn apply(&self, connection: &Connection) -> rusqlite::Result<bool> {
         let share = self.cache_size / self.shares as u64;
         let is_early = self.opened.fetch_add(1, Ordering::Relaxed) < self.shares;
@@ -76,7 +77,7 @@ pub(super) fn set_synchronous(connection: &Connection, fsync: Fsync) -> rusqlite
     connection.pragma_update(None, "synchronous", synchronous)
 }
 
-/// Pool of a limited number of connections for reads. A read waits if all of them are in use.
+/// Pool of a limited number of SQLite connections for reads. A read waits if all of them are in use.
 pub(super) struct Pool {
     settings: Settings,
     state: Mutex<State>,
@@ -86,7 +87,7 @@ pub(super) struct Pool {
 struct State {
     /// Idle connections; those with a share of the cache are at the back.
     idle: VecDeque<Shared>,
-    /// Number of further connections that may be opened.
+    /// Number of further connections that the pool may open.
     left: usize,
 }
 
@@ -96,7 +97,8 @@ impl Pool {
         Self { settings, state, returned: Condvar::new() }
     }
 
-    /// Runs `read` on a connection that no other thread uses.
+    /// Runs `read` on a connection of the pool that no other thread uses meanwhile, and returns the result. Waits if
+    /// all connections are in use.
     pub fn with_connection<R>(
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<R>,
@@ -112,7 +114,7 @@ impl Pool {
         Ok(result)
     }
 
-    /// Takes an idle connection, or the right to open one (`None`). Waits until one of them is available.
+    /// Takes an idle connection from the pool, or the right to open one (`None`). Waits until one of them is available.
     fn take(&self) -> Option<Shared> {
         let mut state = self.lock();
         loop {
@@ -133,7 +135,8 @@ impl Pool {
     }
 }
 
-/// A place in the pool. When dropped, it returns its connection, or without one the right to open another.
+/// One thread's right to a connection of the pool. When dropped, it returns its connection, or without one the right to
+/// open another.
 struct Lent<'p> {
     pool: &'p Pool,
     connection: Option<Shared>,

@@ -1,4 +1,4 @@
-//! Blocking calls of the asynchronous client, with retries of reads, and the texts of its errors.
+//! Blocking calls of TiKV's asynchronous client, with retries of reads, and the texts of its errors.
 
 use super::description::NAME;
 use crate::engine::{Error, Result};
@@ -13,16 +13,17 @@ use tokio::{
     time,
 };
 
-/// Time limit of a call to the cluster. It is long enough for the election of a leader, which takes a few seconds.
+/// Time limit of a call to the TiKV cluster, with its retries. It is long enough for the election of a leader, which
+/// takes a few seconds.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Pause between two attempts of a read.
+/// Pause between two attempts of a read from the TiKV cluster.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// Number of threads that run the client.
+/// Number of threads that run TiKV's client.
 const THREADS: usize = 2;
 
-/// Runtime of the client; `None` only while it is dropped.
+/// Runtime of TiKV's client, with threads of its own; `None` only while it is dropped.
 pub(super) struct Calls(Option<Runtime>);
 
 impl Calls {
@@ -32,8 +33,8 @@ impl Calls {
         Ok(Self(Some(runtime.map_err(|error| Error::library(NAME, error))?)))
     }
 
-    /// Runs `future` on the client's threads, and blocks the calling thread until it has returned. The caller may be a
-    /// thread of another runtime.
+    /// Runs `future` on the threads of TiKV's client, and blocks the calling thread until it has returned. The caller
+    /// may be a thread of another runtime.
     ///
     /// # Errors
     ///
@@ -47,11 +48,12 @@ impl Calls {
         answered.recv().map_err(|_| gone())
     }
 
-    /// Repeats the read that `read` returns until it succeeds, or until [`TIMEOUT`] after `begin`.
+    /// Calls `read` and runs the future that it returns, again and again until one succeeds, or until [`TIMEOUT`] after
+    /// `begin`. Blocks meanwhile.
     ///
     /// # Errors
     ///
-    /// Fails with [`Error::Unavailable`] and the last cause after that time.
+    /// Fails with [`Error::Unavailable`] and the cause of the last failure after that time.
     pub fn read<T, F>(&self, begin: Instant, read: impl Fn() -> F + Send + 'static) -> Result<T>
     where
         T: Send + 'static,
@@ -75,7 +77,8 @@ impl Calls {
         })?
     }
 
-    /// Runs `work` in the background after every `pause`, until `self` is dropped. Errors are logged.
+    /// Runs `work` on the threads of TiKV's client, first after `pause` and again `pause` after each end, until `self`
+    /// is dropped. Errors are logged.
     pub fn run_periodically<F>(&self, pause: Duration, work: impl Fn() -> F + Send + 'static)
     where
         F: Future<Output = Result<(), Cause>> + Send,
@@ -105,10 +108,10 @@ pub(super) fn unavailable(error: impl ToString) -> Error {
     Error::Unavailable { engine: NAME, detail: message(error) }
 }
 
-/// Maximum length of the text of an error, in bytes.
+/// Maximum length of the text of an error of TiKV's client, in bytes.
 const MAX_MESSAGE_BYTES: usize = 300;
 
-/// Returns the text of an error in one line, shortened to about [`MAX_MESSAGE_BYTES`].
+/// Returns the text of an error of TiKV's client in one line, shortened to about [`MAX_MESSAGE_BYTES`].
 pub(super) fn message(error: impl ToString) -> String {
     let mut words = error.to_string().replace(['\n', '\r'], " ");
     // The client's texts begin with a place in its source code, in brackets.

@@ -1,4 +1,4 @@
-//! Commit of a transaction, and its outcome: committed, not committed, or unknown.
+//! Commit of a TiKV transaction, and its outcome: committed, not committed, or unknown.
 //!
 //! A commit first writes locks in all regions (prewrite) and then commits the primary key. From then on the transaction
 //! is committed. The client reports a lost reply of both steps by the same errors, and its roll-back goes to all
@@ -12,7 +12,7 @@ use std::{future::Future, time::Duration};
 use tikv_client::{Error as Cause, Transaction};
 use tokio::time;
 
-/// Transaction with writes, which can be committed or rolled back.
+/// TiKV transaction with writes, which can be committed or rolled back.
 pub(super) trait Ends {
     fn commit(&mut self) -> impl Future<Output = Result<(), Cause>> + Send;
     fn roll_back(&mut self) -> impl Future<Output = Result<(), Cause>> + Send;
@@ -28,7 +28,7 @@ impl Ends for Transaction {
     }
 }
 
-/// Commits a transaction within `limit`.
+/// Commits a TiKV transaction within the time `limit`, or rolls it back if it was certainly not committed.
 ///
 /// # Errors
 ///
@@ -66,7 +66,7 @@ fn undone(cause: &Cause) -> Option<Error> {
     })
 }
 
-/// Returns `true` if other transactions have written or locked a key.
+/// Returns `true` if `cause` says that another transaction has written or locked a key of this one.
 fn is_conflict(cause: &Cause) -> bool {
     match cause {
         Cause::KeyError(error) => {
@@ -77,12 +77,12 @@ fn is_conflict(cause: &Cause) -> bool {
     }
 }
 
-/// Returns `true` if a region refused the prewrite for its size. A commit of the primary key is small.
+/// Returns `true` if a region refused the prewrite for its size. A commit of the primary key is too small for that.
 fn is_too_large(cause: &Cause) -> bool {
     matches!(cause, Cause::RegionError(error) if error.raft_entry_too_large.is_some())
 }
 
-/// Returns `true` if `is_so` holds for an error or one of those in it.
+/// Returns `true` if `is_so` holds for `cause` or, if that is a list of errors, for any of them.
 fn any(cause: &Cause, is_so: fn(&Cause) -> bool) -> bool {
     match cause {
         Cause::ExtractedErrors(causes) | Cause::MultipleKeyErrors(causes) => {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     enum Stop {
-        /// The prewrite of the other key fails.
+        /// The prewrite of the other key fails with this error.
         Prewrite(Cause),
         /// The primary key is committed, and the client never replies.
         Silence,
@@ -149,7 +149,8 @@ mod tests {
     }
 
     impl Regions {
-        /// Commits with a failure at `stop`. Then a reader resolves the locks that are left, as after their expiry.
+        /// Commits both keys, with a failure at `stop`. Then a reader resolves the locks that are left, as after their
+        /// expiry. Returns the regions, and the error of the commit.
         fn end(stop: Stop) -> (Self, Error) {
             let mut regions = Self { primary: Key::Free, other: Key::Free, stop, roll_backs: 0 };
             let runtime = Builder::new_current_thread().enable_time().build().unwrap();
@@ -216,7 +217,8 @@ mod tests {
         assert!(matches!(error, Error::Full { .. }), "{error}");
     }
 
-    /// The client returns the same error whether or not the commit was executed.
+    /// After a network error the outcome is unknown, even if nothing was committed: the client returns the same error
+    /// whether or not the commit was executed.
     #[test]
     fn outcome_of_a_transaction_is_unknown_after_an_error_of_the_network() {
         let (regions, error) = Regions::end(Stop::Prewrite(network_error()));

@@ -1,4 +1,4 @@
-//! Connection to the cluster, and reads and scans of the keys of a store.
+//! Connection to the TiKV cluster, and reads and scans of the keys of a store.
 
 use super::{
     async_client::{self, Calls, message},
@@ -24,31 +24,32 @@ use tokio::time;
 /// Maximum length of a value, in bytes. With the rest of its entry it must fit into TiKV's Raft log, by default 8 MiB.
 const MAX_VALUE: usize = 6 << 20;
 
-/// Maximum number of writes of a transaction.
+/// Maximum number of writes of a TiKV transaction.
 const MAX_WRITES: usize = 20_000;
 
-/// Number of keys in the first call of a read of many keys, and maximum number in a later call. With the largest values
-/// these are 384 MiB and 3 GiB.
+/// Number of keys in the first of the calls to the cluster that read many keys, and maximum number in a later call.
+/// With values of the maximum length these are 384 MiB and 3 GiB.
 const KEYS_PER_CALL: (usize, usize) = (64, 512);
 
-/// Size of the values in a response, in bytes, from which on later calls read fewer keys.
+/// Size of the values in a response, in bytes, from which the next call to the cluster reads half as many keys.
 const LARGE_RESPONSE: usize = 4 << 20;
 
-/// Time limit of a grouped read. It is short, because the group may contain reads of regions that have a leader beside
-/// reads of one that elects its leader.
+/// Time limit of a grouped read: one call to the cluster that reads keys for several clients. It is short, because the
+/// group may contain reads of regions that have a leader beside reads of one that elects its leader.
 const GROUPED_READ_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Maximum total size of the values that a grouped read copies, in bytes. A value is copied for each occurrence of its
-/// key.
+/// Maximum total size of the values that a grouped read (for several clients) copies, in bytes. A value is copied for
+/// each occurrence of its key.
 const MAX_COPIED: usize = 64 << 20;
 
-/// Time after a failed grouped read in which each client's read is a call of its own.
+/// Time after a failed grouped read (for several clients) in which each client's read is a call of its own.
 const UNGROUPED_TIME: Duration = Duration::from_secs(1);
 
-/// Maximum length of a node's reply, in bytes.
+/// Maximum length of a reply of a TiKV node, in bytes.
 const MAX_REPLY: usize = 1 << 30;
 
-/// Age from which overwritten versions of values are removed, and interval of their removal. It is TiDB's default.
+/// Age from which overwritten versions of values are removed from TiKV, and interval of their removal. It is TiDB's
+/// default.
 const VERSION_LIFETIME: Duration = Duration::from_secs(600);
 
 /// First byte of every stored value. It makes empty values possible, which TiKV's interface does not guarantee.
@@ -65,7 +66,7 @@ pub(super) struct Cluster {
     client: TransactionClient,
     keys: Keys,
     calls: Calls,
-    /// Time of the last grouped read that failed.
+    /// Time of the last grouped read (one call for several clients) that failed; `None` if none has failed.
     failed: Mutex<Option<Instant>>,
 }
 
@@ -106,12 +107,12 @@ impl Cluster {
         (0, MAX_KEY.saturating_sub(self.keys.prefix()))
     }
 
-    /// Returns the stored form of a key.
+    /// Returns the stored form of a key: the store's prefix, then the key.
     pub fn stored(&self, key: &[u8]) -> Vec<u8> {
         self.keys.stored(key)
     }
 
-    /// Runs `future` on the client's threads, and blocks until it has returned.
+    /// Runs `future` on the threads of TiKV's client, and blocks until it has returned. Fails if it panics.
     pub fn wait<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Result<T> {
         self.calls.wait(future)
     }
@@ -129,7 +130,8 @@ impl Cluster {
         })
     }
 
-    /// Removes overwritten versions from the cluster in the background, until `self` is dropped.
+    /// Removes overwritten versions from the cluster in the background, every [`VERSION_LIFETIME`], until `self` is
+    /// dropped.
     pub fn remove_old_versions(&self) {
         let client = self.client.clone();
         self.calls.run_periodically(VERSION_LIFETIME, move || {
@@ -151,16 +153,17 @@ impl Cluster {
         })
     }
 
-    /// Returns the stored forms of `keys`, without duplicates and without keys that exceed the maximum length.
+    /// Returns the stored forms of `keys`, in no particular order, without duplicates and without keys that exceed the
+    /// maximum length.
     fn wanted(&self, keys: &[&[u8]]) -> Vec<Vec<u8>> {
         let most = self.key_limits().1;
         let wanted: HashSet<_> = keys.iter().filter(|key| key.len() <= most).collect();
         wanted.into_iter().map(|key| self.keys.stored(key)).collect()
     }
 
-    /// Reads keys at the timestamp `at`, or at the current one if `at` is `None`, in several calls to the cluster.
-    /// Later calls read more keys while the values are small. Passes the keys and values of each call to `take` until
-    /// it breaks.
+    /// Reads `keys` under one snapshot, at the timestamp `at` or, if that is `None`, at the current one, in several
+    /// calls to the cluster. Later calls read more keys while the values are small. Passes the keys of each call and
+    /// their stored values to `take` until it breaks.
     fn read_in_calls<'k>(
         &self,
         keys: &[&'k [u8]],
@@ -185,7 +188,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Reads keys at the timestamp `at`, or at the current one if `at` is `None`, and visits them in order.
+    /// Reads `keys` at the timestamp `at`, or at the current one if `at` is `None`, and calls `visit` for each, in
+    /// order, until it breaks.
     pub fn read_at(&self, keys: &[&[u8]], at: Option<Timestamp>, visit: &mut VisitValue<'_>) -> Result<()> {
         let mut index = 0;
         self.read_in_calls(keys, at, |together, found| {
@@ -200,8 +204,8 @@ impl Cluster {
         })
     }
 
-    /// Returns the values of keys at the timestamp `at`; `None` for absent keys. Leaves out the remaining keys once the
-    /// values have [`LARGE_RESPONSE`] bytes.
+    /// Returns the values of `keys` at the timestamp `at`, by key; `None` for absent keys. Leaves out the remaining
+    /// keys once the values have [`LARGE_RESPONSE`] bytes.
     pub fn prefetch(&self, keys: &[&[u8]], at: &Timestamp) -> Result<HashMap<Vec<u8>, Option<Vec<u8>>>> {
         let (mut all, mut bytes) = (HashMap::new(), 0);
         self.read_in_calls(keys, Some(at.clone()), |together, found| {
@@ -215,8 +219,9 @@ impl Cluster {
         Ok(all)
     }
 
-    /// Returns the current values of keys, read in one call. Returns `None` for every key if the call fails or takes
-    /// longer than [`GROUPED_READ_TIMEOUT`], and for each key with whose value the copies would exceed [`MAX_COPIED`].
+    /// Returns the current values of `keys`, read in one call; `Some(None)` for absent keys. Returns `None` for every
+    /// key if the call fails or takes longer than [`GROUPED_READ_TIMEOUT`], or if one did in the last
+    /// [`UNGROUPED_TIME`]; and for each key with whose value the copies would exceed [`MAX_COPIED`].
     pub fn values_now(&self, keys: &[&[u8]]) -> Vec<Option<Option<Vec<u8>>>> {
         let lock = || self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         let none = || keys.iter().map(|_| None).collect();
@@ -266,7 +271,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Visits the stored keys of this store at the timestamp `at`, page by page, until `visit` breaks.
+    /// Calls `visit` with the stored keys of this store at the timestamp `at`, in order, one page in each call, until
+    /// it breaks.
     fn key_pages(
         &self,
         at: &Timestamp,
@@ -297,7 +303,8 @@ impl Cluster {
         Ok(count)
     }
 
-    /// Returns the first stored keys at the timestamp `at`, at most `most`, and `true` if these are all keys.
+    /// Returns the first stored keys of this store at the timestamp `at`, at most `most`, and `true` if these are all
+    /// keys.
     pub fn first_keys(&self, at: &Timestamp, most: usize) -> Result<(Vec<Vec<u8>>, bool)> {
         let mut keys = Vec::new();
         self.key_pages(at, |mut page| {
@@ -340,7 +347,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Returns the last write of `ops` to each key.
+    /// Returns the new stored value of each key that `ops` put or delete, by stored key; `None` for deletes. The last
+    /// write of a key counts. `Clear` is left out.
     pub fn changes(&self, ops: &[WriteOp<'_>]) -> Changes {
         let change = |op: &WriteOp<'_>| match *op {
             WriteOp::Put { key, value } => {
@@ -353,11 +361,12 @@ impl Cluster {
     }
 }
 
-/// Returns the client's configuration for `access`.
+/// Returns the configuration of TiKV's client for `access`.
 ///
 /// # Errors
 ///
-/// Fails if `access` has a user or a password, or lacks a certificate, or if a file cannot be read.
+/// Fails if `access` has a user or a password, or a CA certificate without a client certificate, or if a file cannot be
+/// read.
 fn login(access: &ClusterAccess) -> Result<Config> {
     let refuse = |what: &str| Err(Error::Unsupported { engine: NAME, what: what.into() });
     if access.user.is_some() || access.password_file.is_some() {
@@ -412,7 +421,7 @@ fn copies<'v>(
     values.map(copy).collect()
 }
 
-/// Returns the value in a stored value.
+/// Returns a stored value without its first byte, [`VALUE_TAG`].
 ///
 /// # Errors
 ///

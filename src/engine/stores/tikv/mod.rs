@@ -56,7 +56,7 @@ impl Engine for Tikv {
         self.0.values_now(keys)
     }
 
-    /// Writes a batch durably. Repeats it after transaction conflicts.
+    /// Writes a batch durably, with or without `_sync`. Repeats it after transaction conflicts.
     fn write(&self, batch: &Batch<'_>, _sync: bool) -> Result<()> {
         with_retries(&self.0, |transaction| transaction.apply(batch))
     }

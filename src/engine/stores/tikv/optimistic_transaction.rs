@@ -1,4 +1,5 @@
-//! Optimistic transactions of the cluster. A commit locks the keys that were read, so that it detects changes of them.
+//! Optimistic transactions of the TiKV cluster. A commit locks the keys that were read, so that it detects changes of
+//! them.
 
 use super::{
     async_client::{TIMEOUT, unavailable},
@@ -13,21 +14,21 @@ use std::{
 };
 use tikv_client::{Timestamp, Transaction as Inner};
 
-/// Maximum number of keys that one transaction removes when all keys are removed.
+/// Maximum number of keys that one transaction removes when all keys of a store are removed.
 const KEYS_PER_REMOVAL: usize = 2000;
 
-/// Optimistic transaction in progress.
+/// Optimistic TiKV transaction in progress.
 pub(super) struct OptimisticTransaction<'e> {
     cluster: &'e Cluster,
     inner: Inner,
     /// Timestamp of the snapshot that the transaction reads.
     at: Timestamp,
-    /// Stored keys that were read.
+    /// Stored keys that the transaction has read. The commit locks them, so that it detects changes of them.
     read_keys: HashSet<Vec<u8>>,
     /// Prefetched values by key, `None` for absent keys.
     prefetched: HashMap<Vec<u8>, Option<Vec<u8>>>,
-    /// Cause of a read that the cluster did not answer in time. No other read needs to wait then, and the commit fails.
-    /// Other errors concern one key, and not the other clients of the commit group.
+    /// Cause of a read of the transaction that the cluster did not answer in time, or `None`. No other read needs to
+    /// wait then, and the commit fails. Other errors concern one key, and not the other clients of the commit group.
     failed: Option<String>,
 }
 
@@ -42,7 +43,8 @@ impl<'e> OptimisticTransaction<'e> {
         self.failed.as_ref().map_or(Ok(()), |cause| Err(unavailable(cause)))
     }
 
-    /// Returns `outcome`, and records that the cluster is not available if it says so.
+    /// Returns `outcome`. If it is [`Error::Unavailable`], all later reads and the commit of the transaction fail at
+    /// once.
     fn note<T>(&mut self, outcome: Result<T>) -> Result<T> {
         if let Err(Error::Unavailable { detail, .. }) = &outcome {
             self.failed = Some(detail.clone());
@@ -50,7 +52,7 @@ impl<'e> OptimisticTransaction<'e> {
         outcome
     }
 
-    /// Commits a batch, and ends the transaction. A clear of more than [`KEYS_PER_REMOVAL`] keys is not atomic.
+    /// Commits a write batch, and ends the transaction. A clear of more than [`KEYS_PER_REMOVAL`] keys is not atomic.
     ///
     /// # Errors
     ///
@@ -76,7 +78,8 @@ impl<'e> OptimisticTransaction<'e> {
         self.write(changes)
     }
 
-    /// Commits `changes`, unless there are none.
+    /// Commits `changes` and ends the transaction. Without changes, does nothing, not even a check of the keys that
+    /// were read.
     fn write(self, changes: Changes) -> Result<()> {
         let Self { cluster, mut inner, mut read_keys, .. } = self;
         if changes.is_empty() {
@@ -131,7 +134,8 @@ impl Transaction for OptimisticTransaction<'_> {
     }
 }
 
-/// Converts an error of the writes after the removal of all keys, so that it does not say that nothing was written.
+/// Converts an error of the writes after the removal of all keys, so that it does not say that nothing was written. A
+/// transaction conflict stays one.
 fn after_removal(error: Error) -> Error {
     match error {
         Error::Conflict { .. } => error,
@@ -159,7 +163,8 @@ fn remove_all(cluster: &Cluster) -> Result<()> {
     }
 }
 
-/// Calls `write` with a new transaction, and again while it fails with a transaction conflict, for up to [`TIMEOUT`].
+/// Calls `write` with a new transaction, and again while it fails with a transaction conflict, until [`TIMEOUT`] after
+/// the first call. Returns the last outcome.
 pub(super) fn with_retries(
     cluster: &Cluster,
     write: impl Fn(OptimisticTransaction<'_>) -> Result<()>,

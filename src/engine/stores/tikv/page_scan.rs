@@ -1,19 +1,19 @@
-//! Stored form of keys, and scans of long ranges in pages.
+//! Stored form of keys in TiKV, and scans of long ranges in pages.
 
 use crate::engine::{KeyRange, prefix_end};
 use std::ops::Bound;
 use tikv_client::BoundRange;
 
-/// Number of pairs in the first page of a scan, and maximum number in any page.
+/// Number of pairs in the first page of a scan of TiKV, and maximum number in any page.
 const PAIRS_PER_PAGE: (u32, u32) = (16, 1024);
 
-/// Size of the values in a page, in bytes, from which the next page has fewer pairs.
+/// Size of the values in a page of a scan, in bytes, from which the next page has half as many pairs.
 const LARGE_PAGE: usize = 1 << 20;
 
-/// Number of keys in a page of a scan without values.
+/// Number of keys in a page of a scan of TiKV that reads no values.
 const KEYS_PER_PAGE: u32 = 4096;
 
-/// Encoder of the keys of a store, which share a prefix.
+/// Encoder of the keys of a TiKV store, which share a prefix.
 pub(super) struct Keys {
     prefix: Vec<u8>,
 }
@@ -23,7 +23,7 @@ impl Keys {
         Self { prefix: prefix.into() }
     }
 
-    /// Returns the length of the prefix, in bytes.
+    /// Returns the length of the prefix that all stored keys of the store have, in bytes.
     pub fn prefix(&self) -> usize {
         self.prefix.len()
     }
@@ -38,7 +38,8 @@ impl Keys {
         stored.strip_prefix(self.prefix.as_slice()).unwrap_or(stored)
     }
 
-    /// Returns the bounds of a range in stored form: its start, and its exclusive end; `None` for no end.
+    /// Returns the bounds of a range of keys in stored form: its inclusive start, and its exclusive end; `None` for no
+    /// end.
     pub fn bounds(&self, range: KeyRange<'_>) -> (Vec<u8>, Option<Vec<u8>>) {
         let start = match range.start {
             Bound::Included(key) => self.stored(key),
@@ -62,23 +63,24 @@ fn successor(mut key: Vec<u8>) -> Vec<u8> {
 
 /// State of a scan in pages: the rest of the range, and the size of the next page.
 pub(super) struct Pages {
-    /// Start of the next page; `None` after the last one.
+    /// Stored key at which the next page starts; `None` after the last one.
     next_start: Option<Vec<u8>>,
-    /// Exclusive end of the range; `None` for no end.
+    /// Exclusive end of the scanned range, as a stored key; `None` for no end.
     end: Option<Vec<u8>>,
     /// Maximum number of pairs in the next page.
     limit: u32,
-    /// Maximum of `limit`.
+    /// Maximum number of pairs in any page.
     most: u32,
 }
 
 impl Pages {
-    /// Starts a scan of the range between these bounds.
+    /// Starts a scan in pages of the pairs between these bounds: stored keys, an inclusive start and an exclusive end.
     pub fn new((start, end): (Vec<u8>, Option<Vec<u8>>)) -> Self {
         Self { next_start: Some(start), end, limit: PAIRS_PER_PAGE.0, most: PAIRS_PER_PAGE.1 }
     }
 
-    /// Starts a scan without values of the range between these bounds.
+    /// Starts a scan in pages of the keys, without values, between these bounds: an inclusive start and an exclusive
+    /// end.
     pub fn of_keys((start, end): (Vec<u8>, Option<Vec<u8>>)) -> Self {
         Self { next_start: Some(start), end, limit: KEYS_PER_PAGE, most: KEYS_PER_PAGE }
     }
@@ -93,7 +95,8 @@ impl Pages {
         Some((range, self.limit))
     }
 
-    /// Continues after a page of `pairs` pairs, whose values have `bytes` bytes and whose last stored key is `last`.
+    /// Sets the start and the size of the next page, after a page of `pairs` pairs, whose values have `bytes` bytes and
+    /// whose last stored key is `last`. A page that was not full is the last one.
     pub fn note(&mut self, pairs: usize, bytes: usize, last: Option<&Vec<u8>>) {
         let is_last = pairs < self.limit as usize;
         self.next_start = last.filter(|_| !is_last).map(|last| successor(last.clone()));

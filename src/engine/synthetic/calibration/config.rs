@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Name of the calibration engine.
+/// Name of the calibration engine in `--store`.
 pub const CALIBRATION: &str = "calibration";
 
 /// Size of a page in bytes: written and mapped sizes are multiples of it, or the kernel would round.
@@ -12,17 +12,17 @@ pub const PAGE: u64 = 4096;
 /// Configuration of the calibration engine. A value of 0 or an empty value costs nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Truth {
-    /// Costs of reads, in parts; empty if they cost nothing.
+    /// Costs of reads: each part has a share of the reads. Empty if reads cost nothing.
     pub reads: Vec<Part>,
     /// Number of memory blocks that each read allocates and frees.
     pub read_blocks: u64,
-    /// Size of each of these blocks in bytes.
+    /// Size in bytes of each memory block that a read allocates and frees.
     pub block_bytes: u64,
-    /// Cost of each write.
+    /// Time that each write takes.
     pub write: Cost,
-    /// Periods in which all operations stall.
+    /// Periods in which all operations of the engine stall; `None` for none.
     pub stall: Option<Stall>,
-    /// Cost of each scan.
+    /// Time that each scan takes.
     pub scan: Cost,
     /// Bytes that each write appends to the log; 0 for a [`PAGE`].
     pub write_bytes: u64,
@@ -30,53 +30,54 @@ pub struct Truth {
     pub overwrite_bytes: u64,
     /// Bytes that each read takes from the next place of a file, without read-ahead.
     pub read_bytes: u64,
-    /// Size of that file in bytes. Behind its end, reads begin again.
+    /// Size in bytes of the file from which reads take bytes. Behind its end, reads begin again.
     pub read_file_bytes: u64,
     /// Bytes of deferred work per write: a multiple of [`PAGE`].
     pub debt_bytes: u64,
     /// Maximum number of bytes on disk in addition to the log after a quiesce.
     pub settled_bytes: u64,
-    /// Maximum number of these bytes that remain after the engine is closed.
+    /// Maximum number of bytes on disk in addition to the log after the engine is closed.
     pub closed_bytes: u64,
     /// Size in bytes of a hole at the end of a file, while there are writes since the last quiesce.
     pub hole_bytes: u64,
     /// Bytes reserved behind the log's end while there are writes since the last quiesce.
     pub reserved_bytes: u64,
-    /// Memory without a file, in bytes.
+    /// Memory that the engine holds only to use it, not mapped from a file, in bytes.
     pub memory_bytes: u64,
-    /// Memory in bytes that the first write after a quiesce allocates and frees at once.
+    /// Memory in bytes that the first write after a quiesce allocates and frees immediately.
     pub surge_bytes: u64,
     /// Memory in bytes that the first write of the load, before the first quiesce, allocates and frees at once.
     pub load_surge_bytes: u64,
-    /// Size in bytes of a file that is mapped into memory.
+    /// Size in bytes of a file that the engine maps into memory.
     pub mapped_bytes: u64,
-    /// Duration of a quiesce, in milliseconds.
+    /// Duration of a quiesce of the engine, in milliseconds.
     pub settle_ms: u64,
-    /// Duration of a close, in milliseconds.
+    /// Duration of a close of the engine, in milliseconds.
     pub close_ms: u64,
-    /// Duration of a recovery when existing data are opened, in milliseconds.
+    /// Time in milliseconds that the engine takes for recovery when existing data are opened.
     pub recovery_ms: u64,
-    /// Duration of a recovery for each write in files that were not closed, in microseconds.
+    /// Time in microseconds that the engine takes for each write in its log when files are opened that were not
+    /// closed.
     pub replay_us: u64,
     /// File to which the engine appends its record: a line of JSON for each time that it was open.
     pub record: PathBuf,
 }
 
-/// Cost of a part of the reads.
+/// Share of the reads that have the same cost.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// Number of reads of this part, relative to the sum over all parts.
+    /// Number of reads of this part, for each sum of the numbers of all parts.
     pub count: u64,
-    /// Cost of each of these reads.
+    /// Time that each read of this part takes.
     pub cost: Cost,
 }
 
-/// Cost of an operation.
+/// Time that an operation takes: CPU time and sleep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// CPU time in nanoseconds.
+    /// CPU time of the operation, in nanoseconds.
     pub cpu_ns: u64,
-    /// Sleep in nanoseconds.
+    /// Time for which the operation sleeps, in nanoseconds.
     pub sleep_ns: u64,
 }
 
@@ -85,7 +86,7 @@ pub struct Cost {
 pub struct Stall {
     /// Time from the start of one period to the start of the next, in milliseconds.
     pub every_ms: u64,
-    /// Duration of a stall in milliseconds.
+    /// Duration of each stall, in milliseconds.
     pub length_ms: u64,
 }
 
@@ -93,67 +94,67 @@ pub struct Stall {
 /// all processes share.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Record {
-    /// Start and end of the open.
+    /// Start and end of the open, in nanoseconds of the machine's monotonic clock.
     pub open: (u64, u64),
-    /// Memory of the process at the start of the open.
+    /// Memory of the engine's process at the start of the open.
     #[serde(default)]
     pub memory: ProcessMemory,
     /// Spans between quiesces: the first is before any quiesce, the last is between the last quiesce and the close,
     /// if there were operations.
     pub spans: Vec<Span>,
-    /// Start and end of the close.
+    /// Start and end of the close, in nanoseconds of the machine's monotonic clock.
     pub close: (u64, u64),
 }
 
 /// Memory of the engine's process, in bytes; 0 where it is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessMemory {
-    /// Resident memory.
+    /// Resident memory of the process, in bytes.
     pub resident: u64,
-    /// Resident memory without a file.
+    /// Resident memory of the process that is not mapped from a file, in bytes.
     pub anonymous: u64,
 }
 
-/// Operation of the engine.
+/// Operation that the calibration engine has executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
-    /// Start of the operation.
+    /// Start of the operation, in nanoseconds of the machine's monotonic clock.
     pub begin: u64,
-    /// End of the operation.
+    /// End of the operation, in nanoseconds of the machine's monotonic clock.
     pub end: u64,
     /// Number of the commit of a write, from 1 in each span; `None` for a read.
     pub commit: Option<u64>,
     /// Kind of the operation.
     pub kind: CallKind,
-    /// Number of the thread that called the engine.
+    /// Number of the thread that called the engine, in the order of the threads' first calls.
     pub thread: u64,
 }
 
 /// Kind of an operation of the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CallKind {
-    /// Read a key.
+    /// A read of a key.
     #[default]
     Read,
-    /// Replaced a value.
+    /// A write that replaced a value.
     Update,
-    /// Added a key.
+    /// A write that added a key.
     Insert,
-    /// Removed a key.
+    /// A write that removed a key.
     Delete,
-    /// Visited pairs.
+    /// A scan.
     Scan,
 }
 
-/// Operations before a quiesce, and the quiesce.
+/// Operations between two quiesces, and the quiesce that ends them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Span {
-    /// Operations in order.
+    /// Operations of the span, in order.
     pub calls: Vec<Call>,
-    /// End of each separate sync.
+    /// Time of the end of each sync that was not part of a write, in nanoseconds of the machine's monotonic clock.
     #[serde(default)]
     pub syncs: Vec<u64>,
-    /// End of each delete.
+    /// Time of the end of each delete, in nanoseconds of the machine's monotonic clock.
     #[serde(default)]
     pub deletes: Vec<u64>,
     /// Number of reads that found a value which had not expired.
@@ -162,24 +163,24 @@ pub struct Span {
     /// Number of reads that found nothing, or a value which had expired.
     #[serde(default)]
     pub absent: u64,
-    /// CPU time that operations were made to use, in nanoseconds.
+    /// CPU time that the operations of the span were made to use, in nanoseconds.
     pub cpu_ns: u64,
     /// CPU time of the process at the start and at the end of the span, in nanoseconds.
     pub process_cpu_ns: (u64, u64),
-    /// Bytes of keys and values that were written, or deleted.
+    /// Bytes of keys and values that the operations of the span wrote or deleted.
     pub user_bytes: u64,
-    /// Bytes written to files, including those of the quiesce.
+    /// Bytes that were written to files in the span, including those of the quiesce.
     pub written_bytes: u64,
-    /// Length of all files in bytes before and after the quiesce.
+    /// Total length of all files of the engine in bytes, before and after the quiesce.
     pub length_bytes: (u64, u64),
-    /// Length of all files in bytes, without holes, before and after the quiesce.
+    /// Total length of all files of the engine in bytes, without holes, before and after the quiesce.
     pub used_bytes: (u64, u64),
-    /// Size of all existing keys and values in bytes.
+    /// Total size of all keys and values that exist at the end of the span, in bytes.
     pub alive_bytes: u64,
-    /// Memory of the process at the end of the span.
+    /// Memory of the engine's process at the end of the span.
     #[serde(default)]
     pub memory: ProcessMemory,
-    /// Start and end of the quiesce.
+    /// Start and end of the quiesce, in nanoseconds of the machine's monotonic clock.
     pub settle: (u64, u64),
 }
 

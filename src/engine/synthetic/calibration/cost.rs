@@ -14,7 +14,7 @@ const STRIDE: u64 = 7919;
 /// Maximum number of operations of a span that are recorded without an allocation.
 const EXPECTED: usize = 4096;
 
-/// Returns the number of this thread.
+/// Returns the number of the calling thread, from 0 in the order of the first calls.
 fn thread_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     thread_local!(static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed));
@@ -26,7 +26,7 @@ fn clock(id: ClockId) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Returns the memory of this process.
+/// Returns the resident memory of this process.
 pub(super) fn memory() -> ProcessMemory {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let bytes = |name: &str| {
@@ -50,15 +50,15 @@ pub(super) struct Meter {
     span: Span,
 }
 
-/// Cost of one operation.
+/// Cost of one operation, with the end of a stall that it has to wait for.
 pub(super) struct Turn {
     cost: Cost,
-    /// End of a stall in nanoseconds; 0 if there is none.
+    /// End of the stall for which the operation waits, in nanoseconds of the monotonic clock; 0 if there is none.
     until: u64,
     begin: u64,
 }
 
-/// Time that an operation took.
+/// Start and end of an operation, and the CPU time that it used.
 pub(super) struct Taken {
     begin: u64,
     end: u64,
@@ -73,21 +73,22 @@ impl Meter {
         meter
     }
 
-    /// Begins a span. Up to `EXPECTED` operations are recorded without an allocation.
+    /// Begins to record a span, the operations up to the next quiesce. Up to `EXPECTED` operations are recorded
+    /// without an allocation.
     pub fn begin(&mut self) {
         (self.reads, self.writes, self.commits) = (0, 0, 0);
         self.span.calls.reserve(EXPECTED);
         self.span.process_cpu_ns.0 = clock(ClockId::CLOCK_PROCESS_CPUTIME_ID);
     }
 
-    /// Ends the span and returns it.
+    /// Ends the span, the operations since the last quiesce, and returns it.
     pub fn take(&mut self) -> Span {
         let mut span = std::mem::take(&mut self.span);
         span.process_cpu_ns.1 = clock(ClockId::CLOCK_PROCESS_CPUTIME_ID);
         span
     }
 
-    /// Returns the cost of the next read.
+    /// Returns the cost of the next read, as configured.
     pub fn read(&mut self) -> Turn {
         let all: u64 = self.truth.reads.iter().map(|part| part.count).sum();
         let mut place = (self.reads * STRIDE).checked_rem(all).unwrap_or(0);
@@ -106,7 +107,7 @@ impl Meter {
         (self.writes == 1, self.turn(self.truth.write))
     }
 
-    /// Returns the cost of the next scan.
+    /// Returns the cost of the next scan, as configured.
     pub fn scan(&self) -> Turn {
         self.turn(self.truth.scan)
     }
@@ -128,22 +129,22 @@ impl Meter {
         Turn { cost, until, begin }
     }
 
-    /// Records a separate sync that has ended.
+    /// Records the end of a sync that was not part of a write.
     pub fn add_sync(&mut self) {
         self.span.syncs.push(now());
     }
 
-    /// Records a delete that has ended.
+    /// Records the end of a delete.
     pub fn add_delete(&mut self) {
         self.span.deletes.push(now());
     }
 
-    /// Records whether a read found a value that had not expired.
+    /// Counts a read: `found` is `true` if it found a value that had not expired.
     pub fn add_read(&mut self, found: bool) {
         *(if found { &mut self.span.found } else { &mut self.span.absent }) += 1;
     }
 
-    /// Records an operation; a write with the number of its commit.
+    /// Records an operation in the current span, a write with the number of its commit. Returns the span.
     pub fn add(&mut self, taken: Taken, kind: CallKind, commit: Option<u64>) -> &mut Span {
         let thread = thread_number();
         self.span.calls.push(Call { begin: taken.begin, end: taken.end, commit, kind, thread });

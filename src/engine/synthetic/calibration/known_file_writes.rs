@@ -25,9 +25,9 @@ use std::{
 
 /// Size in bytes of one write of deferred work.
 const PIECE: usize = 1 << 20;
-/// Value length that marks a deleted key.
+/// Length of the value in a log record that stands for a deleted key.
 const DELETED: u32 = u32::MAX;
-/// Number of bytes of a record before its key: both lengths.
+/// Number of bytes of a log record before its key: the lengths of key and value.
 const HEAD: usize = 8;
 
 pub(super) fn log(path: &Path) -> PathBuf {
@@ -43,11 +43,11 @@ pub(super) struct Files {
     truth: Truth,
     log: File,
     log_path: PathBuf,
-    /// Length of the contents of the log in bytes.
+    /// Length of the records in the log, in bytes.
     length: u64,
-    /// Records that are not in the log yet.
+    /// Log records that were not written to the file yet.
     buffer: Vec<u8>,
-    /// File whose start each write overwrites.
+    /// File whose start each write overwrites; `None` if writes overwrite nothing.
     overwritten: Option<File>,
     debts: Debts,
     /// Bytes written since the last quiesce.
@@ -90,7 +90,7 @@ impl Files {
         })
     }
 
-    /// Reads the log into `pairs`. Returns the number of records.
+    /// Applies the records of the log to `pairs`. Returns the number of records.
     pub fn replay(&mut self, pairs: &mut BTreeMap<Vec<u8>, Vec<u8>>) -> Result<u64> {
         let damaged = || Error::library(CALIBRATION, "a record of its log is not whole");
         // One record at a time: all of them would use memory that the configuration does not include.
@@ -109,7 +109,7 @@ impl Files {
         Ok(records)
     }
 
-    /// Adds the record of a write. Clearing leaves none: a store under calibration is not cleared.
+    /// Adds the log record of a write to the buffer. Clearing leaves none: a store under calibration is not cleared.
     pub fn put(&mut self, op: &WriteOp<'_>) -> Result<()> {
         let (key, value) = match *op {
             WriteOp::Put { key, value } => (key, Some(value)),
@@ -210,7 +210,7 @@ fn decode(record: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
 struct Debts {
     file: File,
     path: PathBuf,
-    /// Length of the file without its hole.
+    /// Length of the file without the hole at its end, in bytes.
     kept: u64,
     /// Orders to the thread: start offset, number of bytes to write, and length to truncate the file to.
     orders: Option<Sender<(u64, u64, u64)>>,
@@ -282,7 +282,7 @@ pub(super) struct ReadFile {
     file: File,
     path: PathBuf,
     bytes: usize,
-    /// Number of places of `bytes` bytes in the file.
+    /// Number of pieces of `bytes` bytes in the file, which reads take in turn.
     places: u64,
     next: AtomicU64,
 }
@@ -311,7 +311,7 @@ impl ReadFile {
         Ok(Some(Self { file, path: path.clone(), bytes, places, next: AtomicU64::new(0) }))
     }
 
-    /// Reads the next place.
+    /// Reads the next `bytes` bytes of the file, or the first ones after the last.
     pub fn read(&self) -> Result<()> {
         let place = self.next.fetch_add(1, Ordering::Relaxed) % self.places.max(1);
         let mut bytes = vec![0; self.bytes];

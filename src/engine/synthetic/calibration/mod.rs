@@ -73,7 +73,7 @@ fn recognise(path: &Path) -> bool {
     known_file_writes::log(path).is_file()
 }
 
-/// Fails: the engine's files belong to one measurement.
+/// Fails, because the calibration engine's files belong to one measurement and cannot be checked.
 fn check(_: &Path) -> Result<CheckReport> {
     Err(Error::Unsupported { engine: CALIBRATION, what: "has nothing to be checked".into() })
 }
@@ -121,19 +121,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Calibration {
-    /// Returns the size of all existing pairs in bytes.
+    /// Returns the total size of all existing keys and values, in bytes.
     fn alive_bytes(&self) -> u64 {
         let pairs = self.pairs.read().unwrap_or_else(PoisonError::into_inner);
         pairs.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum()
     }
 
-    /// Allocates and frees the configured memory: above 32 MiB, so that the allocator does not retain it.
+    /// Allocates and frees, before the first write of a span, the configured memory: above 32 MiB, so that the
+    /// allocator does not retain it. `spans` is the number of spans that have ended.
     fn surge(&self, spans: usize) {
         let bytes = if spans == 0 { self.truth.load_surge_bytes } else { self.truth.surge_bytes };
         std::hint::black_box(vec![1_u8; usize::try_from(bytes).unwrap_or(0)]);
     }
 
-    /// Allocates and frees the configured memory blocks.
+    /// Allocates and frees the memory blocks that are configured for each read.
     fn allocate(&self) {
         for _ in 0..self.truth.read_blocks {
             let bytes = usize::try_from(self.truth.block_bytes).unwrap_or(0);

@@ -23,21 +23,21 @@ use std::{
 
 pub(super) type Result<T> = std::result::Result<T, Errno>;
 
-/// Inode number of the root directory.
+/// Inode number of the root directory of the simulated disk.
 pub(super) const ROOT: Ino = 1;
 
-/// Errors that the disk returns on purpose.
+/// Errors that the simulated disk returns on purpose.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InjectedFault {
-    /// Maximum number of used pages; `None` for no limit.
+    /// Maximum number of used pages of the disk; `None` for no limit.
     pub(super) limit: Option<u64>,
-    /// `true` if writes fail.
+    /// `true` if all writes to the disk fail.
     pub writes: bool,
-    /// `true` if syncs fail.
+    /// `true` if all syncs of the disk fail.
     pub syncs: bool,
 }
 
-/// A name that is added or, without a target, removed.
+/// Name that is added to a directory or, without a target, removed.
 #[derive(Clone, Debug)]
 struct Edit {
     dir: Ino,
@@ -45,16 +45,17 @@ struct Edit {
     target: Option<Ino>,
 }
 
-/// State of the file system.
+/// State of the simulated file system.
 #[derive(Clone, Debug)]
 pub(super) struct Image {
     nodes: HashMap<Ino, Node>,
     next: Ino,
-    /// Changes of names that are not durable, in order. A change is applied as a whole or not at all.
+    /// Changes of names that are not on the medium yet, in order. A change reaches the medium as a whole or not at
+    /// all.
     journal: Vec<Vec<Edit>>,
     used: u64,
     pub trouble: InjectedFault,
-    /// `true` if the power is off.
+    /// `true` if the power of the simulated disk is off.
     pub is_off: bool,
 }
 
@@ -107,12 +108,12 @@ impl Image {
         self.dir(dir)?.names.get(name).map(|(ino, _)| *ino).ok_or(Errno::ENOENT)
     }
 
-    /// Returns the number of pages that files use.
+    /// Returns the number of pages of the simulated disk that files use.
     pub fn used(&self) -> u64 {
         self.used
     }
 
-    /// Makes the disk full, without free pages.
+    /// Makes the simulated disk full: no page is free any more.
     pub fn fill(&mut self) {
         self.trouble.limit = Some(self.used);
     }
@@ -121,7 +122,7 @@ impl Image {
         self.trouble.limit.is_some_and(|limit| self.used >= limit)
     }
 
-    /// Changes a file, and updates the number of used pages.
+    /// Changes a file with `change`, and updates the number of used pages of the disk.
     fn change<T>(&mut self, ino: Ino, change: impl FnOnce(&mut File) -> T) -> Result<T> {
         let file = self.file_mut(ino)?;
         let before = file.used();
@@ -216,7 +217,7 @@ impl Image {
         Ok(())
     }
 
-    /// Makes everything durable, as after minutes without writes.
+    /// Makes all data and names on the simulated disk durable, as after minutes without writes.
     pub fn sync_all(&mut self) {
         std::mem::take(&mut self.journal).iter().for_each(|change| self.apply(change));
         for node in self.nodes.values_mut() {
@@ -357,7 +358,7 @@ impl Image {
         self.forget_unused(ino);
     }
 
-    /// Cuts the power, and returns the image that is left. This image serves no more calls.
+    /// Cuts the power of the simulated disk, and returns what is left on it. This image serves no more calls.
     pub fn cut(&mut self, keep: &Keep, rng: &mut SmallRng) -> Self {
         self.is_off = true;
         let mut left = self.clone();

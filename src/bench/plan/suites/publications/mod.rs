@@ -11,14 +11,14 @@ use super::{
 use crate::bench::plan::options::{Options, PlanError, Publication, Suite};
 use std::path::PathBuf;
 
-/// Returns the path of the block file that the run must generate, and the number of blocks in it. `None` if
+/// Returns the path of the file of XDAG blocks that the run must generate, and the number of blocks in it. `None` if
 /// the experiment is not XDAG's, or the user gave a file.
 pub fn made_blocks(options: &Options) -> Option<(PathBuf, u64)> {
     let wanted = options.suite == Some(Suite::Reproduction(Publication::Xdag)) && options.data.is_none();
     wanted.then(|| (xdag::made_blocks(options), xdag::blocks_needed(options.filled().keys)))
 }
 
-/// Returns the cells of a published experiment.
+/// Returns the heading of the row names and the cells of a published experiment.
 pub(super) fn cells(maker: &CellBuilder<'_>, publication: Publication) -> Result<Rows, PlanError> {
     Ok(match publication {
         Publication::Kvbench => tidwall_readme::cells(maker),

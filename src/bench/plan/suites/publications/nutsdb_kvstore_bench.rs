@@ -25,11 +25,11 @@ const VALUE: u32 = 64;
 const KEY: u32 = 11;
 /// Default number of keys to put.
 const KEYS: u64 = 100_000;
-/// The keys that are loaded before gets and scans are the keys to put divided by this number.
+/// Divisor: the number of keys to put, divided by this, is the number of keys loaded before gets and scans.
 const PUTS_PER_LOADED: u64 = 10;
-/// The gets are the keys to put multiplied by this number.
+/// Number of gets for each key to put.
 const GETS: u64 = 10;
-/// Chooses one key for all operations.
+/// Key order in which all operations use one key.
 const ONE_KEY: Order = Order::HotSet(0.0, 1.0);
 /// Length in bytes of a scan prefix, which all keys share.
 const PREFIX: u32 = 4;
@@ -39,7 +39,7 @@ pub(super) fn cells(maker: &CellBuilder<'_>) -> Rows {
     ("Benchmark", targets.iter().flat_map(|target| Benchmarks { maker, target }.cells()).collect())
 }
 
-/// The benchmarks of one store.
+/// Builder of the cells of one store.
 struct Benchmarks<'m> {
     maker: &'m CellBuilder<'m>,
     target: &'m Target,

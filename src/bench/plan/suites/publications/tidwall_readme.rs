@@ -13,9 +13,9 @@ use crate::bench::{
     result::{Access, Cell, Operation, Size, Target, Workload},
 };
 
-/// Pipeline depth, and number of clients.
+/// Pipeline depth and number of clients of each row.
 const LOADS: [(u32, u32); 3] = [(1, 1), (1, 256), (256, 256)];
-/// Number of SETs, and of GETs.
+/// Default number of SETs, and of GETs.
 const REQUESTS: u64 = 1_000_000;
 
 pub(super) fn cells(maker: &CellBuilder<'_>) -> Rows {

@@ -16,7 +16,7 @@ use crate::bench::{
 };
 use std::path::PathBuf;
 
-/// Number of blocks in the fork's experiment on its first machine, and on its last.
+/// Numbers of blocks in the experiment of XDAG's fork of kvbench: on its first machine, and on its last.
 const SIZES: [u64; 2] = [154_700, 483_296];
 
 pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
@@ -42,7 +42,7 @@ pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
     Ok((HEADING, cells))
 }
 
-/// Returns the path of the block file that is generated for the run if the options name none.
+/// Returns the path of the file of XDAG blocks that is generated for the run if the options name none.
 pub(super) fn made_blocks(options: &Options) -> PathBuf {
     options.directory.join("xdag-blocks")
 }
@@ -54,13 +54,14 @@ fn sizes(keys: Option<u64>) -> [u64; 2] {
     keys.map_or(SIZES, |keys| [keys.max(1), keys.max(1) * large / small])
 }
 
-/// Returns the number of blocks that the file must have.
+/// Returns the number of blocks that a generated file must have: the larger number of the experiment, or that for
+/// `keys`.
 pub(super) fn blocks_needed(keys: Option<u64>) -> u64 {
     let [_, large] = sizes(keys);
     large
 }
 
-/// The first `keys` blocks of the block file.
+/// Builder of the cells over the first `keys` blocks (pairs) of a file.
 struct Blocks<'m> {
     maker: &'m CellBuilder<'m>,
     keys: u64,
@@ -112,7 +113,8 @@ impl Blocks<'_> {
         cell(self.maker.suite(), target.clone(), workload, &row)
     }
 
-    /// Adds the number of blocks to ids, headings and groups, since the experiment runs with two numbers.
+    /// Adds the number of blocks to the ids and table headings of the cells of one store, since the experiment runs
+    /// with two numbers, and makes the cells a group.
     fn named(&self, cells: Vec<Cell>) -> Vec<Cell> {
         let mut cells = headed(cells, &format!("{} blocks", count(self.keys)));
         for cell in &mut cells {

@@ -13,7 +13,7 @@ use crate::engine::{KeyRange, WriteOp, aof::without_sums, stores::bitcask::read_
 use rand::{Rng, RngCore, SeedableRng, rngs::StdRng};
 use std::{collections::BTreeSet, ops::Range};
 
-/// Length of the header of a frame, and of a sync marker, in bytes.
+/// Length of the header of a frame of the log, and of a sync marker, in bytes.
 const HEADER: usize = 49;
 
 fn write(store: &mut Store, ops: &[WriteOp<'_>]) {
@@ -53,7 +53,8 @@ fn small() -> Store {
     store
 }
 
-/// Returns all values of a segment: for each the key, the position of its bytes, and `true` if it is live.
+/// Returns all values in the file of segment `id`: for each the key, the range of the value's bytes in the file, and
+/// `true` if it is live.
 fn values(store: &Store, id: u32) -> Vec<(Vec<u8>, Range<usize>, bool)> {
     let segment = Segment::sealed(&store.path(), id, &OpenFiles::new(0)).unwrap();
     let hint = read_sealed::read(&segment, &mut |_| ()).unwrap().0;
@@ -81,7 +82,7 @@ fn open_without_hints(store: &Store) -> Result<Bitcask> {
     try_open(&store.path())
 }
 
-/// Asserts that exactly the values of `keys` cannot be read, and that all others are as in the model.
+/// Asserts that `engine` cannot read the values of exactly `keys`, and holds all other pairs of the store's model.
 fn assert_unreadable(store: &Store, engine: &Bitcask, keys: &BTreeSet<Vec<u8>>, what: &dyn Fn() -> String) {
     let mut found = Model::new();
     let mut unreadable = BTreeSet::new();
@@ -111,7 +112,8 @@ fn assert_unreadable(store: &Store, engine: &Bitcask, keys: &BTreeSet<Vec<u8>>, 
     }
 }
 
-/// Asserts that a check names exactly `keys` or, if `keys` is empty, finds corruption of dead values only.
+/// Asserts that a check of the data names exactly `keys` as corrupt or, if `keys` is empty, finds corruption of dead
+/// values only.
 fn assert_checked(store: &Store, keys: &BTreeSet<Vec<u8>>, what: &dyn Fn() -> String) {
     let error = open::check(&store.path()).map(drop).unwrap_err();
     let text = error.to_string();
@@ -125,7 +127,8 @@ fn assert_checked(store: &Store, keys: &BTreeSet<Vec<u8>>, what: &dyn Fn() -> St
     }
 }
 
-/// The segment ends with a sync marker, so all of its bytes were synced. Each of them is changed in turn.
+/// Changes each bit of the last segment, which was synced, in turn: a changed value fails reads of its key, a changed
+/// sync marker has no effect, and any other change fails the start.
 #[test]
 fn changed_byte_of_the_last_segment_fails_one_value_or_the_start() {
     let store = small();
@@ -168,7 +171,8 @@ fn changed_byte_of_the_last_segment_fails_one_value_or_the_start() {
     assert_eq!((opened, refused), (length * 8, (mark - length) * 8));
 }
 
-/// A start reads a sealed segment that has no hint file. Each byte of the segment is changed in turn.
+/// Changes each byte of a sealed segment without a hint file in turn: a changed value fails reads of its key, and any
+/// other change fails the start.
 #[test]
 fn changed_byte_of_a_sealed_segment_without_a_hint_fails_one_value_or_the_start() {
     let mut store = small();
@@ -198,7 +202,8 @@ fn changed_byte_of_a_sealed_segment_without_a_hint_fails_one_value_or_the_start(
     }
 }
 
-/// Changes several bytes of several values, whole sectors, and values that have several partial checksums.
+/// Changes bytes and whole sectors of several values, also of values with several partial checksums: reads fail for
+/// exactly the keys of these values.
 #[test]
 fn values_corrupted_in_any_way_are_errors_of_their_keys() {
     let mut store = Store::new();
@@ -254,7 +259,8 @@ fn values_corrupted_in_any_way_are_errors_of_their_keys() {
     assert_checked(&store, &BTreeSet::new(), &|| "a line".into());
 }
 
-/// After the last sync, any bytes may be lost: a start cuts the log off at the first corrupt value.
+/// After the last sync, any bytes may be lost: a start cuts the log off at the first corrupt value behind the synced
+/// bytes.
 #[test]
 fn unsynced_corrupt_value_is_cut_off_with_the_records_behind_it() {
     let mut store = Store::new();
@@ -289,7 +295,7 @@ fn unsynced_corrupt_value_is_cut_off_with_the_records_behind_it() {
     store.check();
 }
 
-/// A segment with a corrupt value gets a hint file, and is merged.
+/// A segment with a corrupt value gets a hint file and is merged; reads of the value fail after both.
 #[test]
 fn corrupt_value_of_the_last_segment_stays_corrupt_in_a_hint_and_in_a_merge() {
     let mut store = small();
@@ -314,7 +320,7 @@ fn corrupt_value_of_the_last_segment_stays_corrupt_in_a_hint_and_in_a_merge() {
     store.check();
 }
 
-/// Earlier versions wrote no checksums of values: their segments can be opened, but corruption of one is refused.
+/// Earlier versions wrote no checksums of values: their segments can be opened, but a start refuses a corrupt one.
 #[test]
 fn segment_without_checksums_of_its_values_opens_and_its_corruption_is_refused() {
     let store = small();

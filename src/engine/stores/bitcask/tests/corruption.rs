@@ -1,4 +1,5 @@
-//! Corruption of segments and hint files: a start is refused, one value is an error, or there is no effect.
+//! Corruption of segments and hint files of `bitcask`: a start is refused, one value is an error, or there is no
+//! effect.
 
 use super::{
     super::{hint, open},
@@ -22,7 +23,7 @@ fn advise_backup(path: &Path, at: usize) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Returns the offset of a value in the file of a sealed segment.
+/// Returns the byte offset of the value of key `number` in the file of a sealed segment.
 fn place_of(store: &Store, segment: u32, number: u32) -> usize {
     let bytes = fs::read(path_of(&store.path(), segment)).unwrap();
     let value = value(number, 5);
@@ -67,7 +68,7 @@ fn corrupt_value_is_an_error_and_never_another_value() {
     open::check(&store.path()).unwrap();
 }
 
-/// Returns the keys whose values a scan skips. An incremental scan must skip the same ones.
+/// Returns the keys whose values a scan cannot read. Asserts that an incremental scan reports the same keys.
 fn skipped_keys(engine: &Bitcask) -> Vec<Vec<u8>> {
     let (mut scanned, mut walked) = (Vec::new(), Vec::new());
     let note = |keys: &mut Vec<Vec<u8>>, key: &[u8], value: Result<&[u8]>| {
@@ -80,7 +81,8 @@ fn skipped_keys(engine: &Bitcask) -> Vec<Vec<u8>> {
     scanned
 }
 
-/// A bit flips in a segment that has no hint file yet: the key table still knows which of its values are live.
+/// A merge moves the live values of a corrupt sealed segment without a hint file too: the key table knows which are
+/// live.
 #[test]
 fn a_corrupt_segment_without_a_hint_is_merged_too() {
     let mut store = sealed();
@@ -184,7 +186,8 @@ fn check_counts_records_and_changes_nothing() {
     assert!(contents() == before);
 }
 
-/// A segment is not a complete AOF, and its repair would bring back keys that later segments have removed.
+/// `kvbench repair` refuses a segment of `bitcask`: it is not a complete AOF, and a repair would bring back keys that
+/// later segments have removed.
 #[test]
 fn a_segment_is_not_repaired() {
     let mut store = sealed();
@@ -196,7 +199,8 @@ fn a_segment_is_not_repaired() {
     assert!(fs::read(&path).unwrap() == before);
 }
 
-/// Covers the last segment, and a sealed one without a hint file.
+/// A start, a check and a repair refuse a segment of a newer format, which stays unchanged: the last segment, and a
+/// sealed one without a hint file.
 #[test]
 fn segment_of_a_newer_format_is_refused_and_left_alone() {
     for is_last in [false, true] {

@@ -1,4 +1,4 @@
-//! Kills and power cuts at any time: what the next start finds.
+//! Kills and power cuts of `bitcask` at any time: what the next start finds.
 
 use super::{
     super::{hint, manifest::MANIFEST, segment::path_of},
@@ -63,7 +63,8 @@ fn incomplete_batch_is_dropped_as_a_whole() {
     assert_eq!(model_after_restart(&store.path()), Model::from([(b"a".to_vec(), large)]));
 }
 
-/// During a merge the values exist twice, and a power cut may bring a removed file back.
+/// A start loses nothing after a kill at any step of a merge, nor if a power cut brings back a file that the merge
+/// removed.
 #[test]
 fn kill_at_any_step_of_a_merge_loses_nothing() {
     let mut store = Store::new();
@@ -97,7 +98,8 @@ fn kill_at_any_step_of_a_merge_loses_nothing() {
     store.check();
 }
 
-/// A full disk, for example, may let the new file be created but not written to.
+/// A start ignores segment files behind the last one that are empty or incomplete: a full disk, for example, may let a
+/// new file be created but not written to.
 #[test]
 fn empty_segment_at_the_end_is_ignored() {
     for left in [&b""[..], b"#KVBENCH:3:", &[0; 30]] {

@@ -1,4 +1,4 @@
-//! Merges: what they keep, what they remove, and reads during a merge.
+//! Merges of `bitcask`: what they keep, what they remove, and reads during a merge.
 
 use super::{super::segment::before_open, *};
 use crate::engine::{KeyRange, Location};
@@ -151,7 +151,7 @@ pub(super) fn open_with_few_files(path: &Path) -> Bitcask {
     engine
 }
 
-/// Returns the number of descriptors of this process below the store's directory.
+/// Returns the number of files in the store's directory that this process has open.
 fn open_files(store: &Store) -> usize {
     let files = fs::read_dir("/proc/self/fd").unwrap();
     let targets = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
@@ -206,7 +206,7 @@ fn merge_during_a_scan_keeps_the_limit_of_open_files() {
     store.check();
 }
 
-/// A read finds the file closed, a merge removes the file, and the read continues.
+/// A read finds a segment's file closed, a merge removes the file before the read can open it, and the read succeeds.
 #[test]
 fn a_read_that_opens_a_segment_which_a_merge_removes_succeeds() {
     let mut store = Store::new();
@@ -239,7 +239,7 @@ fn one_read_returns_many_keys() {
     store.check();
 }
 
-/// Random writes, rolls, merges, kills and restarts, compared with a map in memory.
+/// Random writes, new segments, merges, kills and restarts leave the data that a map in memory holds.
 #[test]
 fn random_merges_and_restarts_leave_what_a_map_holds() {
     for seed in 0..8 {

@@ -1,4 +1,4 @@
-//! Detection of missing segments.
+//! Detection of missing segments of `bitcask`, with the manifest.
 
 use super::{
     super::{
@@ -16,7 +16,7 @@ fn filled() -> Store {
     store
 }
 
-/// Returns the errors of a start and of a check of the store.
+/// Returns the error of a start and that of a check of the store; `None` for one that succeeds.
 fn errors(store: &Store) -> [Option<String>; 2] {
     let [opened, checked] = [try_open(&store.path()).map(drop), open::check(&store.path()).map(drop)];
     [opened, checked].map(|outcome| outcome.err().map(|error| error.to_string()))
@@ -110,7 +110,8 @@ fn directory_of_the_version_before_opens_and_gets_a_manifest() {
     }
 }
 
-/// A roll seals the old segment, creates the new one, lists it, then writes to it.
+/// Nothing is lost by a kill at any step of the change to a new segment, which is created, listed in the manifest, then
+/// written to.
 #[test]
 fn kill_at_any_step_of_a_roll_loses_nothing() {
     let mut store = filled();
@@ -137,8 +138,8 @@ fn kill_at_any_step_of_a_roll_loses_nothing() {
     assert!(!store.path().join(FRESH).exists());
 }
 
-/// Under `everysec` and `no` a power cut may remove everything that was not synced: all of the last segment but
-/// its first line.
+/// Under `everysec` and `no` a power cut may remove everything that was not synced, which is all of the last segment
+/// but its first line: a start accepts that, but refuses a segment without its first line.
 #[test]
 fn power_cut_may_take_all_of_the_last_segment_that_was_not_synced() {
     let mut store = filled();
@@ -160,7 +161,8 @@ fn power_cut_may_take_all_of_the_last_segment_that_was_not_synced() {
     }
 }
 
-/// A directory has the name under which the next manifest would be written.
+/// While the manifest cannot be written (a directory has the name of the new file), writes continue and no listed
+/// segment is removed; later it is written.
 #[test]
 fn manifest_that_cannot_be_written_is_written_later() {
     let mut store = filled();

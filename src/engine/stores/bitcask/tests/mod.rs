@@ -1,4 +1,4 @@
-//! Tests of what is specific to this engine: segments, merges, hint files.
+//! Tests of what is specific to the engine `bitcask`: segments, merges, hint files.
 
 mod corrupt_values;
 mod corruption;
@@ -23,7 +23,7 @@ use std::{
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A store with its expected content.
+/// A `bitcask` store, open or closed, with its expected content.
 struct Store {
     directory: tempfile::TempDir,
     engine: Option<Bitcask>,
@@ -99,7 +99,7 @@ impl Store {
         self.open();
     }
 
-    /// Compares the content with the model by a scan, an incremental scan, a count and reads.
+    /// Asserts that the store has exactly the pairs of its model, by a scan, an incremental scan, a count and reads.
     fn check(&self) {
         assert_eq!(all(self.engine()), self.model);
         assert_eq!(walked(self.engine()), self.model);
@@ -166,7 +166,7 @@ fn segments(path: &Path) -> Vec<u32> {
     names(path).iter().filter_map(|name| id_of(name)).collect()
 }
 
-/// Copies a store's files.
+/// Copies all files of the directory `from` to the directory `to`, which is created if necessary.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for name in names(from) {
@@ -174,7 +174,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Returns what a start finds if the process ends now: opens a copy of the files.
+/// Returns the data that a start would find if the process ended now: opens a copy of the files in `path`.
 fn model_after_restart(path: &Path) -> Model {
     let scratch = tempfile::tempdir().unwrap();
     let to = scratch.path().join("copy");
@@ -182,5 +182,5 @@ fn model_after_restart(path: &Path) -> Model {
     all(&try_open(&to).unwrap())
 }
 
-/// Number of values of [`Store::fill`] that fill a segment.
+/// Number of values of 1,000 bytes, as [`Store::fill`] writes them, that fill a segment.
 const FULL: u32 = (SEGMENT / 1000) as u32 + 1;

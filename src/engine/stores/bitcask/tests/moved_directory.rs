@@ -1,4 +1,4 @@
-//! Move of an open directory, after which another engine opens a new directory on the old path.
+//! Move of the directory of an open `bitcask` store, after which another engine opens a new directory on the old path.
 
 use super::{
     super::{
@@ -43,7 +43,8 @@ impl Pair {
         Self { old, moved, new }
     }
 
-    /// Asserts that the files of the new store are unchanged, and that neither store has lost a write.
+    /// Asserts that the files of the new store are still `files`, and that both stores accept writes and have lost
+    /// none.
     fn check(mut self, files: &Contents) {
         assert!(contents(&self.new.path()) == *files, "the files of the new store have changed");
         for store in [&mut self.old, &mut self.new] {
@@ -99,7 +100,8 @@ fn moved_store_changes_nothing_of_the_store_on_its_path() {
     pair.check(&files);
 }
 
-/// The next segment of the moved store has the number of the active or of a sealed segment of the other store.
+/// A moved store does not create its next segment if the store on its old path has a segment of that number, active or
+/// sealed.
 #[test]
 fn roll_of_a_moved_store_leaves_the_segment_of_its_number_alone() {
     for behind in [1, 2] {
@@ -166,7 +168,8 @@ fn hint_is_written_beside_its_own_segment_only() {
     pair.check(&files);
 }
 
-/// A closed segment is opened by its path, which names a file of another store after the move.
+/// A closed segment is opened by its path. If that names a file of another store after a move, reads and merges of the
+/// moved store fail; reads succeed again when the directory is back.
 #[test]
 fn closed_segment_of_a_moved_store_is_neither_read_nor_merged_as_corrupt() {
     let (old, segment) = few_open();
@@ -191,7 +194,8 @@ fn closed_segment_of_a_moved_store_is_neither_read_nor_merged_as_corrupt() {
     pair.check(&files);
 }
 
-/// The files are removed, but not the directory, and another store is opened in the directory.
+/// A store whose files, but not the directory, were removed changes nothing of the store that was opened in the
+/// directory next.
 #[test]
 fn store_whose_files_were_removed_changes_nothing_of_the_next_one_in_the_directory() {
     let mut old = Store::new();
@@ -212,7 +216,8 @@ fn store_whose_files_were_removed_changes_nothing_of_the_next_one_in_the_directo
     assert_eq!(open::check(&path).unwrap().holds, "1 keys, 1 records in 1 segments");
 }
 
-/// The directory is moved after a merge has copied the live values, before it removes the segment.
+/// If the directory is moved after a merge has copied the live values, the merge fails and removes no segment, neither
+/// of the moved store nor of the one on the old path.
 #[test]
 fn merge_during_which_the_directory_is_moved_removes_nothing() {
     let mut old = Store::new();

@@ -1,4 +1,4 @@
-//! Nearly full disks: which writes are refused, and what merges do.
+//! Nearly full disks: which writes `bitcask` refuses, and what merges do.
 
 use super::{super::key_table::ValuePosition, *};
 use crate::engine::{Error, memory_table::Table};
@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::sync::atomic::Ordering;
 
 impl Store {
-    /// Simulates a disk with this number of free bytes.
+    /// Simulates a disk on which `bytes` bytes are free.
     fn leave_free(&self, bytes: u64) {
         let space = &self.engine().files.space;
         space.capacity.store(u64::MAX, Ordering::Relaxed);
@@ -35,7 +35,8 @@ impl Store {
         self.model.clear();
     }
 
-    /// Merges as the background thread does. Returns the numbers of the merged segments.
+    /// Merges segments as the background thread does, and asserts that the disk never gets full. Returns the numbers of
+    /// the merged segments.
     fn run_due_merges(&self) -> Vec<u32> {
         let (files, mut merged) = (&self.engine().files, Vec::new());
         while let Some(source) = files.next_merge().unwrap() {
@@ -55,8 +56,7 @@ impl Store {
         place.unwrap().segment
     }
 
-    /// Merges a segment without a check of the free space. Returns `false` if it has to wait for older
-    /// segments.
+    /// Merges segment `id` without a check of the free space. Returns `false` if older segments must be merged first.
     pub(super) fn merge(&self, id: u32) -> bool {
         let files = &self.engine().files;
         let segment = files.segments.sealed().into_iter().find(|segment| segment.id == id).unwrap();
@@ -121,7 +121,8 @@ fn merge_in_the_middle_keeps_what_older_segments_need() {
     store.check();
 }
 
-/// Values are refused while a merge and deletes still fit, and accepted again once these have freed space.
+/// On a nearly full disk, values are refused while a merge and deletes still fit, and accepted again once these have
+/// freed space.
 #[test]
 fn values_are_refused_before_merges_and_deletes_do_not_fit() {
     for seed in 0..2 {
@@ -152,7 +153,7 @@ fn values_are_refused_before_merges_and_deletes_do_not_fit() {
     }
 }
 
-/// A rewrite fails if merges cannot free enough space, and nothing is lost.
+/// A merge of all segments fails if no merge fits on the disk, and nothing is lost.
 #[test]
 fn rewrite_without_space_is_refused() {
     let mut store = Store::new();
