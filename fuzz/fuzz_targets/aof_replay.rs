@@ -51,7 +51,7 @@ fn write(path: &Path, program: &[u8]) -> Vec<Pairs> {
                 1 => batch.clear(),
                 2 => {
                     if deadline > 0 {
-                        batch.put(&key_value_headers::EXPIRES, b"1");
+                        batch.put(&key_value_headers::EXPIRATIONS_RECORD, b"1");
                     }
                     batch.put(b"program", &stored);
                 }

@@ -52,7 +52,7 @@ impl Verdict {
             Ok(CheckReport { holds, remark: Some(remark) }) => {
                 Self::Sound(format!("sound: {holds}; {remark}"))
             }
-            Err(error) if error.is_damage() => Self::Damaged(format!("damaged: {error}")),
+            Err(error) if error.is_corruption() => Self::Damaged(format!("damaged: {error}")),
             Err(error) => Self::Unknown(format!("cannot be checked: {error}")),
         }
     }

@@ -113,7 +113,7 @@ pub(super) fn unknown(args: Args<'_>, reply: &mut Reply) {
 }
 
 /// Features of Redis that kvbench lacks, each with the names of the commands that need it.
-const OUTSIDE: &[(&str, &str)] = &[
+const UNSUPPORTED_FEATURES: &[(&str, &str)] = &[
     (
         "lists",
         "blmove blmpop blpop brpop brpoplpush lindex linsert llen lmove lmpop lpop lpos lpush lpushx lrange lrem lset \
@@ -159,5 +159,5 @@ const OUTSIDE: &[(&str, &str)] = &[
 /// Returns the feature that kvbench lacks for the Redis command `name`; `None` if Redis has no such command.
 fn unsupported_feature(name: &[u8]) -> Option<&'static str> {
     let named = |names: &str| names.split(' ').any(|word| name.eq_ignore_ascii_case(word.as_bytes()));
-    OUTSIDE.iter().find(|(_, names)| named(names)).map(|(what, _)| *what)
+    UNSUPPORTED_FEATURES.iter().find(|(_, names)| named(names)).map(|(what, _)| *what)
 }

@@ -26,11 +26,11 @@ pub struct CheckReport {
 impl Error {
     /// Returns `true` if the error means, or may mean, that data are corrupt: also for every error of an engine's
     /// library that has no variant of its own.
-    pub fn is_damage(&self) -> bool {
+    pub fn is_corruption(&self) -> bool {
         use io::ErrorKind::{InvalidData, UnexpectedEof};
         match self {
             Self::Corrupt { .. } | Self::CorruptWrite { .. } | Self::Library { .. } => true,
-            Self::Value { source, .. } => source.is_damage(),
+            Self::Value { source, .. } => source.is_corruption(),
             Self::Io { source, .. } => matches!(source.kind(), InvalidData | UnexpectedEof),
             _ => false,
         }
@@ -61,7 +61,7 @@ impl CheckReport {
         });
         match scanned {
             // The error names a block at most; the last key shows the position of the block.
-            Err(error) if error.is_damage() && keys > 0 => {
+            Err(error) if error.is_corruption() && keys > 0 => {
                 let remark = format!("the scan ended behind {}", KeyName(&last));
                 return Err(error.with_remark(engine.info().name, &remark));
             }

@@ -26,10 +26,10 @@ pub const KEY_HEADER: usize = HEADER_MAGIC.len() + 1;
 pub const MARKER_RECORD: u8 = 0xff;
 
 /// Key of the marker record that exists since a value first had an expiration time.
-pub const EXPIRES: [u8; KEY_HEADER] = *b"\xffkvbench\xff";
+pub const EXPIRATIONS_RECORD: [u8; KEY_HEADER] = *b"\xffkvbench\xff";
 
 /// Key of the marker record that exists since a key was first stored with a header.
-pub const SPACES: [u8; KEY_HEADER + 1] = *b"\xffkvbench\xffd";
+pub const KEY_HEADERS_RECORD: [u8; KEY_HEADER + 1] = *b"\xffkvbench\xffd";
 
 /// Header of a value that was corrupt when it was rewritten, so that it stays corrupt: [`HEADER_MAGIC`] and an
 /// expiration time that no value has.
@@ -123,14 +123,14 @@ mod tests {
 
     #[test]
     fn marker_records_are_not_keys() {
-        for record in [&EXPIRES[..], &SPACES] {
+        for record in [&EXPIRATIONS_RECORD[..], &KEY_HEADERS_RECORD] {
             assert_eq!(key(record), None);
         }
     }
 
     #[test]
     fn heads_are_read_back() {
-        for value in [&b""[..], b"v", &HEADER_MAGIC, &EXPIRES, &value_head(7)] {
+        for value in [&b""[..], b"v", &HEADER_MAGIC, &EXPIRATIONS_RECORD, &value_head(7)] {
             for deadline in [0, 1, u64::MAX] {
                 let stored = [&value_head(deadline), value].concat();
                 assert_eq!(entry(&stored), Entry { value, deadline });

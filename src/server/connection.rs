@@ -61,7 +61,7 @@ pub(super) struct Connection<S> {
     kept_batch: Option<Box<RequestBatch>>,
     /// Received part of an incomplete request, if it is small enough to be kept outside the buffers.
     partial_request: Option<Box<Partial>>,
-    pub(super) temperature: SlowReadDetector,
+    pub(super) slow_read_detector: SlowReadDetector,
     /// Progress of the next request, if it takes several commits, as a DEL of many keys does.
     pub(super) progress: Progress,
     /// Requests queued since MULTI, and the watched keys; `None` before the first transaction command.
@@ -82,7 +82,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             protocol: Protocol::default(),
             kept_batch: None,
             partial_request: None,
-            temperature: SlowReadDetector::default(),
+            slow_read_detector: SlowReadDetector::default(),
             progress: Progress::default(),
             transaction: None,
             idle,

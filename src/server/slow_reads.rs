@@ -134,11 +134,11 @@ mod tests {
     /// Returns the fraction of 100,000 reads that are executed on the worker if `percent` percent of them are slow.
     fn on_worker(percent: u32) -> f64 {
         let mut random = StdRng::seed_from_u64(7);
-        let mut temperature = SlowReadDetector::default();
+        let mut slow_read_detector = SlowReadDetector::default();
         let mut count = 0;
         for _ in 0..100_000 {
-            count += u32::from(!temperature.is_slow());
-            temperature.note_long(random.random_range(0..100) < percent);
+            count += u32::from(!slow_read_detector.is_slow());
+            slow_read_detector.note_long(random.random_range(0..100) < percent);
         }
         f64::from(count) / 100_000.0
     }
@@ -153,11 +153,11 @@ mod tests {
 
     #[test]
     fn a_client_that_warms_up_comes_back() {
-        let mut temperature = SlowReadDetector::default();
-        (0..1000).for_each(|_| temperature.note_long(true));
+        let mut slow_read_detector = SlowReadDetector::default();
+        (0..1000).for_each(|_| slow_read_detector.note_long(true));
         let mut runs = 0;
-        while temperature.is_slow() {
-            temperature.note_long(false);
+        while slow_read_detector.is_slow() {
+            slow_read_detector.note_long(false);
             runs += 1;
         }
         assert_eq!(runs, MAX_SLOW_SCORE);
@@ -189,10 +189,10 @@ mod tests {
 
     #[test]
     fn a_client_that_computes_for_long_does_not_wait_for_a_device() {
-        let mut temperature = SlowReadDetector::default();
-        temperature.note(ReadCost { is_cold: true, waited: false });
-        assert!(temperature.is_slow() && !temperature.waits_for_device());
-        temperature.note(ReadCost { is_cold: true, waited: true });
-        assert!(temperature.is_slow() && temperature.waits_for_device());
+        let mut slow_read_detector = SlowReadDetector::default();
+        slow_read_detector.note(ReadCost { is_cold: true, waited: false });
+        assert!(slow_read_detector.is_slow() && !slow_read_detector.waits_for_device());
+        slow_read_detector.note(ReadCost { is_cold: true, waited: true });
+        assert!(slow_read_detector.is_slow() && slow_read_detector.waits_for_device());
     }
 }

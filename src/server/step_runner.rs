@@ -260,8 +260,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         } else if store.is_shared() {
             // Each read waits for the network.
             return self.read_together(batch, step).await;
-        } else if self.temperature.is_slow() {
-            let fetched = if self.temperature.waits_for_device() {
+        } else if self.slow_read_detector.is_slow() {
+            let fetched = if self.slow_read_detector.waits_for_device() {
                 self.prefetch(&batch, &step).await?
             } else {
                 ReadCost::default()
@@ -272,10 +272,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let mut cost;
             (batch, cost) = self.read_on_blocking_thread(batch, step, read).await?;
             cost |= fetched;
-            self.temperature.note(cost);
+            self.slow_read_detector.note(cost);
             return Ok(batch);
         } else {
-            self.temperature.note_long(slow_reads::is_long(|| on_worker(&mut batch)));
+            self.slow_read_detector.note_long(slow_reads::is_long(|| on_worker(&mut batch)));
         }
         if is_too_large {
             batch = self.read_on_blocking_thread(batch, step, read).await?.0;

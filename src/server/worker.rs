@@ -197,7 +197,7 @@ pub(super) fn run(
     }
     runtime.block_on(async move {
         let local = Rc::new(WorkerState::new(index, shared));
-        spawn_local(local.clone().wake_commit_thread());
+        spawn_local(local.clone().run_waker_task());
         spawn_local(local.clone().deliver());
         while let Some((id, connection)) = incoming.recv().await {
             spawn_local(local.clone().serve(id, connection));

@@ -31,7 +31,7 @@ pub(super) struct WorkerState {
     /// Waker of the task of each connection, by connection number: wakes all of them when the server stops.
     wakers: RefCell<HashMap<u64, Waker>>,
     /// Wakes the task that wakes a sleeping commit or read thread, after all connections that are ready were served.
-    submitted: Notify,
+    wake_requested: Notify,
 }
 
 impl WorkerState {
@@ -43,7 +43,7 @@ impl WorkerState {
             closed: Cell::new(false),
             offloaded: Cell::new(0),
             wakers: RefCell::default(),
-            submitted: Notify::new(),
+            wake_requested: Notify::new(),
         }
     }
 
@@ -102,7 +102,7 @@ impl WorkerState {
     /// ready now has been served, so that their writes share a commit.
     pub fn submit(&self, request: CommitRequest) {
         if self.shared.queue.push(request) {
-            self.submitted.notify_one();
+            self.wake_requested.notify_one();
         }
     }
 
@@ -110,15 +110,15 @@ impl WorkerState {
     /// connection that is ready now has been served.
     pub fn submit_read(&self, request: CommitRequest) {
         if self.shared.reads.push(request) {
-            self.submitted.notify_one();
+            self.wake_requested.notify_one();
         }
     }
 
     /// Runs the task that wakes a sleeping commit thread and read thread whenever requests were passed to them. As a
     /// task of its own it runs after all tasks that were woken before it.
-    pub async fn wake_commit_thread(self: Rc<Self>) {
+    pub async fn run_waker_task(self: Rc<Self>) {
         loop {
-            self.submitted.notified().await;
+            self.wake_requested.notified().await;
             self.shared.queue.wake();
             self.shared.reads.wake();
         }

@@ -31,7 +31,7 @@ impl CorruptReads {
 
     /// Returns `true` if the error of a read means that data on this machine are corrupt.
     pub(super) fn is_corruption(&self, error: &Error) -> bool {
-        self.is_local && error.is_damage()
+        self.is_local && error.is_corruption()
     }
 
     /// Counts a failed read, if `error` means that data are corrupt, and returns `error`.

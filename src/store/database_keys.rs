@@ -122,8 +122,10 @@ impl MarkerRecords {
     pub(super) const KEY_HEADERS: Self = Self(2);
 
     /// All marker records, each with its stored key.
-    pub(super) const ALL: [(Self, &'static [u8]); 2] =
-        [(Self::EXPIRATIONS, &key_value_headers::EXPIRES), (Self::KEY_HEADERS, &key_value_headers::SPACES)];
+    pub(super) const ALL: [(Self, &'static [u8]); 2] = [
+        (Self::EXPIRATIONS, &key_value_headers::EXPIRATIONS_RECORD),
+        (Self::KEY_HEADERS, &key_value_headers::KEY_HEADERS_RECORD),
+    ];
 
     /// Returns the set of all marker records.
     pub(super) fn everything() -> Self {
@@ -174,7 +176,7 @@ mod tests {
         let keys =
             [&b""[..], b"a", b"k1", b"k2", b"\xff", b"\xffkvbenci", b"\xff\xff", &HEADER_MAGIC, &marked];
         let arena = Bump::new();
-        let mut stored = BTreeMap::from([(key_value_headers::EXPIRES.to_vec(), (9, &b""[..]))]);
+        let mut stored = BTreeMap::from([(key_value_headers::EXPIRATIONS_RECORD.to_vec(), (9, &b""[..]))]);
         for number in [0, 1, 2, 15] {
             for key in keys {
                 stored.insert(Database::new(number).encode_key(key, &arena).to_vec(), (number, key));

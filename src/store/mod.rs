@@ -100,7 +100,7 @@ impl Error {
     /// Returns `true` if the error is that of a key that exists, but whose value is corrupt, and not just unreadable
     /// because of another failure.
     pub(crate) fn is_corrupt_value(&self) -> bool {
-        matches!(self, Self::Engine(error) if error.is_unreadable_value() && error.is_damage())
+        matches!(self, Self::Engine(error) if error.is_unreadable_value() && error.is_corruption())
     }
 }
 

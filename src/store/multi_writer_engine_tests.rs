@@ -367,14 +367,14 @@ fn clearing_a_database_keeps_the_databases_of_other_stores() {
 
 /// Keys of three hash slots. Their increments are committed one after the other, in this order, because an
 /// [`Increment`] does not name its slot.
-const OF_ONE_LANE: [&str; 3] = ["a", "i", "q"];
+const THREE_SLOTS: [&str; 3] = ["a", "i", "q"];
 
 #[test]
 fn with_hash_slots_only_the_conflicting_request_is_retried() {
     let shared = Shared::with_slots();
     let store = shared.store();
     shared.data().meddling = Some((b"a".to_vec(), 10_u64.to_be_bytes().to_vec()));
-    assert_eq!(add(&store, &OF_ONE_LANE), [Ok(11), Ok(1), Ok(1)]);
+    assert_eq!(add(&store, &THREE_SLOTS), [Ok(11), Ok(1), Ok(1)]);
     assert_eq!(shared.data().commits, 4);
 }
 
@@ -383,7 +383,7 @@ fn with_hash_slots_a_failure_fails_one_request() {
     let shared = Shared::with_slots();
     let store = shared.store();
     shared.data().failures.push_back(Failure::Unavailable { engine: "shared", detail: "a test".into() });
-    let replies = add(&store, &OF_ONE_LANE);
+    let replies = add(&store, &THREE_SLOTS);
     assert!(matches!(&replies[0], Err(error) if error.contains("a test")), "{replies:?}");
     assert_eq!(replies[1..], [Ok(1), Ok(1)]);
     assert_eq!((shared.data().commits, store.read_only_cause()), (3, None));

@@ -203,7 +203,7 @@ fn select(connection: &mut Client, database: u8) -> Result<(), String> {
 }
 
 /// Returns the features that the server under test supports, found out by commands.
-pub(super) fn skills(connection: &mut Client) -> io::Result<SubjectCapabilities> {
+pub(super) fn capabilities(connection: &mut Client) -> io::Result<SubjectCapabilities> {
     let transactions = is_ok(&connection.call(&["MULTI"])?) && is_ok(&connection.call(&["DISCARD"])?);
     let databases = is_ok(&connection.call(&["SELECT", "1"])?) && is_ok(&connection.call(&["SELECT", "0"])?);
     let deadlines = connection.call(&["PEXPIRETIME", "none"])? == OwnedFrame::Integer(-2);
@@ -214,17 +214,17 @@ pub(super) fn skills(connection: &mut Client) -> io::Result<SubjectCapabilities>
 pub(super) fn look(
     connection: &mut Client,
     client: u32,
-    skills: SubjectCapabilities,
+    capabilities: SubjectCapabilities,
 ) -> Result<Vec<Option<ObservedValue>>, String> {
     let mut found = vec![None; KEYS];
-    for database in 0..=u8::from(skills.databases) {
+    for database in 0..=u8::from(capabilities.databases) {
         if database > 0 {
             select(connection, database)?;
         }
-        let indexes: Vec<_> = (0..KEYS).filter(|index| skills.database(*index) == database).collect();
+        let indexes: Vec<_> = (0..KEYS).filter(|index| capabilities.database(*index) == database).collect();
         for indexes in indexes.chunks(MGET_KEYS) {
             let keys: Vec<_> = indexes.iter().map(|index| key(client, *index)).collect();
-            let held = look_at(connection, &keys, skills)?;
+            let held = look_at(connection, &keys, capabilities)?;
             for (index, held) in indexes.iter().zip(held) {
                 found.get_mut(*index).into_iter().for_each(|place| place.clone_from(&held));
             }
@@ -239,14 +239,14 @@ pub(super) fn look(
 fn look_at(
     connection: &mut Client,
     keys: &[String],
-    skills: SubjectCapabilities,
+    capabilities: SubjectCapabilities,
 ) -> Result<Vec<Option<ObservedValue>>, String> {
     let words: Vec<_> = ["MGET"].into_iter().chain(keys.iter().map(String::as_str)).collect();
     let reply = connection.call(&words).map_err(|error| format!("MGET after the restart: {error}"))?;
     let OwnedFrame::Array(values) = reply else { return Err(format!("MGET after the restart: {reply:?}")) };
     let held = keys.iter().zip(values).map(|(key, value)| match value {
         OwnedFrame::BulkString(value) => {
-            let deadline = skills.deadlines.then(|| deadline(connection, key)).transpose()?;
+            let deadline = capabilities.deadlines.then(|| deadline(connection, key)).transpose()?;
             Ok(Some(ObservedValue { value, deadline }))
         }
         OwnedFrame::Null => Ok(None),
@@ -263,10 +263,10 @@ fn deadline(connection: &mut Client, key: &str) -> Result<i64, String> {
 }
 
 /// Returns the number of keys in the databases that the clients use, or `None` if the server does not report it.
-pub(super) fn count(connection: &mut Client, skills: SubjectCapabilities) -> Option<u64> {
+pub(super) fn count(connection: &mut Client, capabilities: SubjectCapabilities) -> Option<u64> {
     let mut all = 0;
-    for database in (0..=u8::from(skills.databases)).rev() {
-        if skills.databases {
+    for database in (0..=u8::from(capabilities.databases)).rev() {
+        if capabilities.databases {
             select(connection, database).ok()?;
         }
         let OwnedFrame::Integer(keys) = connection.call(&["DBSIZE"]).ok()? else { return None };

@@ -149,18 +149,20 @@ impl Round<'_> {
 
     /// Restricts the requests to those that the program under test supports.
     fn learn_skills(&mut self, server: &Server) -> io::Result<()> {
-        let skills = load_client::skills(&mut load_client::connect(server.port)?)?;
-        self.histories.iter_mut().for_each(|history| history.skills = skills);
+        let capabilities = load_client::capabilities(&mut load_client::connect(server.port)?)?;
+        self.histories.iter_mut().for_each(|history| history.capabilities = capabilities);
         Ok(())
     }
 
     /// Returns the values of all clients' keys, and the number of keys that the server reports.
     fn find(&self, server: &Server) -> Result<Found, String> {
         let mut connection = load_client::connect(server.port).map_err(|error| error.to_string())?;
-        let look = |history: &History| load_client::look(&mut connection, history.client, history.skills);
+        let look =
+            |history: &History| load_client::look(&mut connection, history.client, history.capabilities);
         let clients = self.histories.iter().map(look).collect::<Result<_, _>>()?;
-        let skills = self.histories.first().map_or(SubjectCapabilities::ALL, |history| history.skills);
-        Ok(Found { clients, keys: load_client::count(&mut connection, skills) })
+        let capabilities =
+            self.histories.first().map_or(SubjectCapabilities::ALL, |history| history.capabilities);
+        Ok(Found { clients, keys: load_client::count(&mut connection, capabilities) })
     }
 
     /// Compares all keys with the histories of their clients, and adds the lost writes to the result of the round.

@@ -84,7 +84,7 @@ pub(super) fn all() -> Vec<Experiment> {
 
 /// Returns the factor for the durations of the engine's calls: 1 in process, `times` over the wire, where a request
 /// passes several threads and a busy machine lets each of them wait for milliseconds.
-fn longer_than_the_way(access: Access, times: u64) -> u64 {
+fn duration_factor(access: Access, times: u64) -> u64 {
     match access {
         Access::InProcess => 1,
         Access::Wire => times,
@@ -93,7 +93,7 @@ fn longer_than_the_way(access: Access, times: u64) -> u64 {
 
 /// Returns an experiment with a latency distribution whose percentiles are far apart.
 fn latency(access: Access) -> Experiment {
-    let times = longer_than_the_way(access, 4);
+    let times = duration_factor(access, 4);
     let part = |count, ms| Part { count, cost: Cost { cpu_ns: 0, sleep_ns: ms * times * MS } };
     let reads = vec![part(575, 1), part(335, 4), part(80, 12), part(8, 40), part(2, 120)];
     let truth = Truth { reads, write_bytes: PAGE, ..Truth::default() };
@@ -209,7 +209,7 @@ fn expiration(access: Access) -> Experiment {
 
 /// Returns an experiment in which one thread reads and writes, with different latencies.
 fn kinds(access: Access) -> Experiment {
-    let times = longer_than_the_way(access, 6);
+    let times = duration_factor(access, 6);
     let cost = |us| Cost { cpu_ns: 0, sleep_ns: us * times * MS / 1000 };
     let part = |count, us| Part { count, cost: cost(us) };
     let reads = vec![part(850, 400), part(130, 2500), part(20, 12_000)];

@@ -129,7 +129,7 @@ impl Comparison {
             cells: &self.cells,
             only_first: &self.only_first,
             too_few: self.verdicts().filter(|verdict| *verdict == Verdict::TooFew).count(),
-            visible: self.judgement.visible,
+            detectable_loss: self.judgement.detectable_loss,
         };
         unchecked_reasons::of(&compared, limit)
     }

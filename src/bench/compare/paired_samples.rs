@@ -85,7 +85,7 @@ pub struct Series {
     /// repetition of each [group](rounds).
     pub logs: [Logs; 2],
     /// Number of repetitions in a group, of which only the best counts; 1 if each repetition counts.
-    pub best_of: usize,
+    pub group_size: usize,
 }
 
 impl Series {
@@ -98,7 +98,7 @@ impl Series {
         };
         let logs = runs.map(|run| logs(run, cell, aspect));
         let fewest = logs.iter().map(Logs::len).min().unwrap_or(0);
-        let best_of = if aspect == ComparedMetric::Size { 1 } else { (fewest / ROUNDS).max(1) };
+        let group_size = if aspect == ComparedMetric::Size { 1 } else { (fewest / ROUNDS).max(1) };
         let series = Self {
             id: cell.id.clone(),
             store,
@@ -106,8 +106,8 @@ impl Series {
             reference: cell.reference,
             aspect,
             medians: logs.each_ref().map(middle),
-            best_of,
-            logs: logs.map(|logs| rounds(logs, best_of, aspect.better())),
+            group_size,
+            logs: logs.map(|logs| rounds(logs, group_size, aspect.better())),
         };
         series.logs.iter().all(|logs| !logs.is_empty()).then_some(series)
     }

@@ -87,9 +87,9 @@ pub struct Judgement {
     pub cells: Vec<CellFinding>,
     /// Median, over the stores, of the smallest loss of speed that the comparison can find, as a fraction; `None` if no
     /// speed was compared.
-    pub visible: Option<f64>,
+    pub detectable_loss: Option<f64>,
     /// Number of repetitions of which only the best counts, the largest of all cells; 1 if each repetition counts.
-    pub best_of: usize,
+    pub group_size: usize,
 }
 
 /// Stores that are compared with each other: with equal level (access, commit path, fsync policy), for one metric.
@@ -125,11 +125,11 @@ impl Judgement {
             margin,
         );
         decide(cells.iter_mut().map(|one| (one.change, &mut one.real, &mut one.equal)), CELLS, margin);
-        let visible = visible(&all);
+        let detectable_loss = detectable_loss(&all);
         let mut stores = [all, levels].concat();
         stores.sort_by_key(|one| one.store.is_some());
-        let best_of = series.iter().map(|one| one.best_of).max().unwrap_or(1);
-        Self { visible, stores, cells, best_of }
+        let group_size = series.iter().map(|one| one.group_size).max().unwrap_or(1);
+        Self { detectable_loss, stores, cells, group_size }
     }
 }
 
@@ -310,7 +310,7 @@ fn decide<'f>(
     }
 }
 
-fn visible(findings: &[Finding]) -> Option<f64> {
+fn detectable_loss(findings: &[Finding]) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "a number of stores")]
     let questions = findings.len() as f64;
     let speeds = findings.iter().filter(|one| one.store.is_some() && one.aspect == ComparedMetric::Speed);

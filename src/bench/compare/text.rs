@@ -24,8 +24,8 @@ impl Comparison {
             text.push_str(
                 "\nEach store, compared with what all stores of the same access and policy have in common:\n",
             );
-            if self.judgement.best_of > 1 {
-                text.push_str(&format!("(Of {} repetitions, the best counts.)\n", self.judgement.best_of));
+            if self.judgement.group_size > 1 {
+                text.push_str(&format!("(Of {} repetitions, the best counts.)\n", self.judgement.group_size));
             }
             text.push_str(&format!("\n{}", table(&STORES, stores)));
         }
@@ -113,12 +113,12 @@ impl Comparison {
                 .push_str(&format!("; {too_much} worse by more than {}%, beyond the noise", limit * 100.0)),
             None => text.push_str(&format!("; {worse} worse and {better} better, beyond the noise")),
         }
-        if let Some(visible) = self.judgement.visible {
-            let percent = visible * 100.0;
+        if let Some(detectable_loss) = self.judgement.detectable_loss {
+            let percent = detectable_loss * 100.0;
             text.push_str(&format!(
                 "\nOnly losses of {percent:.0}% or more can be detected in this comparison."
             ));
-            if visible > BLIND {
+            if detectable_loss > BLIND {
                 text.push_str(" The machine is too busy, or the repetitions are too few: try --repetitions 50 and fewer --seconds.");
             }
         }

@@ -15,7 +15,7 @@ pub(super) struct Compared<'a> {
     pub too_few: usize,
     /// Smallest loss that the comparison can find (minimum detectable change), as a fraction of the first run's value;
     /// `None` if unknown.
-    pub visible: Option<f64>,
+    pub detectable_loss: Option<f64>,
 }
 
 /// Returns the reasons why the comparison cannot decide whether a loss exceeds `limit`, as clauses of a sentence; empty
@@ -29,10 +29,11 @@ pub(super) fn of(compared: &Compared<'_>, limit: f64) -> Vec<String> {
     if compared.too_few > 0 {
         gaps.push(format!("{} figures have fewer than {ENOUGH} repetitions", compared.too_few));
     }
-    if let Some(visible) = compared.visible.filter(|visible| *visible > limit) {
+    if let Some(detectable_loss) = compared.detectable_loss.filter(|detectable_loss| *detectable_loss > limit)
+    {
         gaps.push(format!(
             "only losses of {:.0}% or more can be detected; more repetitions, or a quieter machine",
-            visible * 100.0
+            detectable_loss * 100.0
         ));
     }
     gaps

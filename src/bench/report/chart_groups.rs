@@ -122,8 +122,10 @@ fn kinds(contests: &[ComparisonGroup<'_, '_>], styles: &Styles) -> Result<Vec<Ch
 type Owns = fn(&Entry<'_>) -> bool;
 
 fn sizes(contests: &[ComparisonGroup<'_, '_>], styles: &Styles) -> Result<Vec<Chart>, askama::Error> {
-    let measures: [(&'static Metric, Owns); 2] =
-        [(&DISK, |entry| entry.tells_size()), (&SPACE_AMPLIFICATION, |entry| entry.tells_space())];
+    let measures: [(&'static Metric, Owns); 2] = [
+        (&DISK, |entry| entry.shows_size()),
+        (&SPACE_AMPLIFICATION, |entry| entry.shows_space_amplification()),
+    ];
     let mut found = Vec::new();
     for (measure, owns) in measures {
         let chart = |one: &ComparisonGroup<'_, '_>| {

@@ -5,7 +5,7 @@ use super::{
     comparison_group::{ComparisonGroup, contests},
     measured_cell::Entry,
     report_tables::Report,
-    scenarios::{reads, tells_speed, writes},
+    scenarios::{is_closed_loop, reads, writes},
     store_properties::StoreProperties,
 };
 use crate::{
@@ -221,7 +221,7 @@ pub fn data(report: &Report<'_>, promises: &[StoreProperties]) -> Result<String,
         !entry.cell.reference
             && !entry.concurrent
             && !entry.is_cold()
-            && tells_speed(entry)
+            && is_closed_loop(entry)
             && reads(entry) + writes(entry) >= NEARLY_ALL
     };
     let mut works = Vec::new();

@@ -174,7 +174,7 @@ impl<'a> Entry<'a> {
     /// Returns `true` if the size on disk is shown for this cell of a persistent store. The cells of a
     /// group share one set of files, so only the group's cells of kind `DiskSize` show it or, without such a
     /// cell, the first cell.
-    pub fn tells_size(&self) -> bool {
+    pub fn shows_size(&self) -> bool {
         let measures = |cell: &Cell| cell.workload.step == CellKind::DiskSize;
         self.cell.target.persistent
             && (self.cell.group.is_none()
@@ -185,9 +185,9 @@ impl<'a> Entry<'a> {
 
     /// Returns `true` if the space amplification of this cell characterises the store. It does not if another
     /// cell of the group deletes keys, because then the remaining live data are an arbitrary rest.
-    pub fn tells_space(&self) -> bool {
+    pub fn shows_space_amplification(&self) -> bool {
         let deletes = |cell: &Cell| cell.workload.kinds().any(|kind| kind == Operation::Delete);
-        self.tells_size()
+        self.shows_size()
             && (self.cell.group.is_none()
                 || self.cell.workload.step == CellKind::DiskSize
                 || !self.group_cells().any(deletes))

@@ -66,7 +66,7 @@ pub static SCENARIOS: [Scenario; 9] = [
         scope: "at least 90% reads and scans, the files out of the page cache at the start (--cold)",
         measure: &THROUGHPUT,
         fits: |entry| {
-            tells_speed(entry)
+            is_closed_loop(entry)
                 && entry.is_cold()
                 && !entry.holds_all()
                 && reads(entry) + share(entry, &[Operation::Scan]) >= MOSTLY
@@ -76,7 +76,7 @@ pub static SCENARIOS: [Scenario; 9] = [
         title: "Footprint",
         scope: "bytes on disk for each byte of keys and values",
         measure: &SPACE_AMPLIFICATION,
-        fits: |entry| entry.tells_space(),
+        fits: |entry| entry.shows_space_amplification(),
     },
     Scenario {
         title: "Recovery",
@@ -88,19 +88,19 @@ pub static SCENARIOS: [Scenario; 9] = [
         title: "Reopen",
         scope: "time to open a closed store again; over the wire, to start a server with its files",
         measure: &REOPEN,
-        fits: |entry| entry.tells_size(),
+        fits: |entry| entry.shows_size(),
     },
 ];
 
 /// Returns `true` if the throughput of the cell is a property of the store. In an open loop it is not: it is the given
 /// rate.
-pub fn tells_speed(entry: &Entry<'_>) -> bool {
+pub fn is_closed_loop(entry: &Entry<'_>) -> bool {
     entry.cell.workload.rate.is_none()
 }
 
 /// Returns `true` for a closed-loop cell that was not measured with a cold cache.
 fn is_warm(entry: &Entry<'_>) -> bool {
-    tells_speed(entry) && !entry.is_cold()
+    is_closed_loop(entry) && !entry.is_cold()
 }
 
 /// Returns `true` if the cell allows no loss of a write after a power cut: by `--may-lose` or, without it, by the fsync

@@ -54,7 +54,7 @@ fn properties_of(report: &Report<'_>, entry: &Entry<'_>) -> StoreProperties {
             .collect()
     });
     let holds_all = info.is_some_and(|info| info.capabilities.memory_resident);
-    let files: Vec<_> = own().filter(|other| other.tells_size()).collect();
+    let files: Vec<_> = own().filter(|other| other.shows_size()).collect();
     let all: Vec<_> = own().collect();
     StoreProperties {
         family: info.map_or(String::new(), |info| info.family.to_string()),

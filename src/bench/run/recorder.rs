@@ -179,7 +179,7 @@ impl Recorder {
 
     /// Returns `true` if at least 1000 operations failed, so that the thread should stop.
     #[inline]
-    pub fn is_lost(&self) -> bool {
+    pub fn has_too_many_faults(&self) -> bool {
         self.errors + self.misses + self.wrong >= FAULTS
     }
 
@@ -197,7 +197,7 @@ impl Recorder {
     }
 
     /// Extends the measured time to `end`, in nanoseconds of the clock, if the last operation ended before.
-    pub fn wait_until(&mut self, end: u64) {
+    pub fn extend_to(&mut self, end: u64) {
         self.end = self.end.max(end);
     }
 

@@ -30,7 +30,7 @@ pub(super) struct FrameWriter<'a> {
     /// Offset up to which the file is known to be durable, which each frame records.
     pub(super) synced: u64,
     /// `true` if the batch overwrites padding instead of extending the file.
-    pub(super) over_filler: bool,
+    pub(super) over_padding: bool,
 }
 
 impl FrameWriter<'_> {
@@ -64,7 +64,7 @@ impl FrameWriter<'_> {
     /// as the rest of its value. Inside a group without an end, Redis ignores such a record.
     fn may_tear(&self, batch: &Batch<'_>) -> bool {
         let length = HEADER + OVERHEAD + batch.bytes();
-        self.over_filler && self.end % PAGE + length as u64 > PAGE
+        self.over_padding && self.end % PAGE + length as u64 > PAGE
     }
 
     /// Prepares the buffer for the next record: writes the frame if it is long enough. If a kill could leave
@@ -75,7 +75,7 @@ impl FrameWriter<'_> {
             self.write_frame(buffer)?;
             frame::begin(buffer);
         }
-        if self.over_filler {
+        if self.over_padding {
             let room = PAGE - (self.end + buffer.len() as u64) % PAGE;
             if room < head as u64 && head as u64 <= PAGE {
                 // The shortest padding line has two bytes.

@@ -56,7 +56,7 @@ pub(super) struct Writer {
     /// Length of the file in bytes, with a sync marker or padding that may follow the last batch.
     pub(super) prepared: u64,
     /// `true` if the AOF holds records that it does not itself record as durable.
-    pub(super) unmarked: bool,
+    pub(super) lacks_sync_marker: bool,
     /// Offset of the last sync marker behind the end of the AOF; 0 if it was cut off.
     pub(super) mark: u64,
 }
@@ -66,7 +66,7 @@ impl Writer {
     /// next frame overwrites it and records the same. It only helps against bit rot, so it is not synced by
     /// itself.
     pub(super) fn mark(&mut self, storage: &dyn Storage, end: u64) {
-        let Some(chain) = self.chain.filter(|_| self.unmarked && self.mark != end) else { return };
+        let Some(chain) = self.chain.filter(|_| self.lacks_sync_marker && self.mark != end) else { return };
         if storage.write_all_at(&chain.sync_marker(end), end).is_ok() {
             self.mark = end;
             self.prepared = self.prepared.max(end + HEADER as u64);
@@ -115,9 +115,9 @@ impl Aof {
         };
         let begin = self.len();
         let Writer { buffer, places, prepared, .. } = &mut *writer;
-        let over_filler = *prepared > begin + HEADER as u64;
+        let over_padding = *prepared > begin + HEADER as u64;
         let synced = self.current().synced;
-        let mut appending = FrameWriter { storage: &*storage, end: begin, chain, synced, over_filler };
+        let mut appending = FrameWriter { storage: &*storage, end: begin, chain, synced, over_padding };
         let written = appending.write(batch, buffer, places);
         buffer.shrink_to(KEPT_BUFFER);
         let FrameWriter { end, chain, .. } = appending;
@@ -140,7 +140,7 @@ impl Aof {
             return Err(error);
         }
         writer.chain = Some(chain);
-        writer.unmarked |= end > begin;
+        writer.lacks_sync_marker |= end > begin;
         self.len.store(end, Ordering::Release);
         if sync {
             self.lock_current().synced = end;
@@ -228,7 +228,7 @@ impl Aof {
     /// writes can continue unless they are refused.
     pub(in super::super) fn seal(&self) -> Result<()> {
         self.finish()?;
-        if self.lock_writer()?.unmarked {
+        if self.lock_writer()?.lacks_sync_marker {
             let detail = format!("{}: no room for the mark at its end", self.path.display());
             return Err(Error::Full { engine: self.engine, detail });
         }
@@ -245,12 +245,12 @@ impl Aof {
             (writer.prepared, writer.mark) = (len, 0);
         }
         self.sync_storage(&*storage)?;
-        let Some(chain) = writer.chain.filter(|_| writer.unmarked) else { return Ok(()) };
+        let Some(chain) = writer.chain.filter(|_| writer.lacks_sync_marker) else { return Ok(()) };
         if storage.write_all_at(&chain.sync_marker(len), len).is_err() {
             // If there is no space for the marker, the AOF is still complete.
             return storage.set_len(len).map_err(Error::io("truncate", &self.path));
         }
-        writer.unmarked = false;
+        writer.lacks_sync_marker = false;
         self.len.store(len + HEADER as u64, Ordering::Release);
         self.sync_storage(&*storage)
     }

@@ -120,7 +120,7 @@ impl Aof {
         (engine, path): (&'static str, PathBuf),
         tail: ReplayEnd,
     ) -> Result<Self> {
-        let ReplayEnd { mut end, mut chain, unmarked, .. } = tail;
+        let ReplayEnd { mut end, mut chain, lacks_sync_marker, .. } = tail;
         if end == 0 {
             let fresh = FrameChain::random(form);
             let line = fresh.start_line(0);
@@ -131,8 +131,14 @@ impl Aof {
         // Clients are about to read them, so a power cut must not remove them.
         file.sync_data().map_err(Error::io("sync", &path))?;
         files::sync_dir(files::parent(&path))?;
-        let mut writer =
-            Writer { buffer: Vec::new(), places: Vec::new(), chain, prepared: end, unmarked, mark: 0 };
+        let mut writer = Writer {
+            buffer: Vec::new(),
+            places: Vec::new(),
+            chain,
+            prepared: end,
+            lacks_sync_marker,
+            mark: 0,
+        };
         writer.mark(&*file, end);
         Ok(Self {
             engine,
@@ -256,7 +262,7 @@ pub(in super::super) fn read_sealed(
 ) -> Result<ReplayEnd> {
     let len = file.metadata().map_err(Error::io("read", path))?.len();
     let tail = replay_verbatim(&mut file, len, (engine, path), restore)?;
-    if tail.end == len && !tail.torn && !tail.unmarked && tail.records > 0 {
+    if tail.end == len && !tail.torn && !tail.lacks_sync_marker && tail.records > 0 {
         return Ok(tail);
     }
     let detail = "it does not end as it was closed, though it was on stable storage then".into();

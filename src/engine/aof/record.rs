@@ -331,7 +331,7 @@ impl State {
             if key_value_headers::needs_header(value) { with_deadline(value, 0, arena) } else { value };
         let stored = self.key(key, arena);
         if stored.len() > key.len() && !std::mem::replace(&mut self.spaces, true) {
-            batch.put(&key_value_headers::SPACES, b"1");
+            batch.put(&key_value_headers::KEY_HEADERS_RECORD, b"1");
         }
         batch.put(stored, value);
     }
@@ -373,7 +373,7 @@ impl State {
         };
         let value = with_deadline(key_value_headers::entry(value).value, deadline, arena);
         if !std::mem::replace(&mut self.expires, true) {
-            batch.put(&key_value_headers::EXPIRES, b"1");
+            batch.put(&key_value_headers::EXPIRATIONS_RECORD, b"1");
         }
         batch.put(stored, value);
         true

@@ -38,7 +38,7 @@ pub(in super::super) struct ReplayEnd {
     /// Offset up to which the AOF itself records that it was durable.
     pub(super) synced: u64,
     /// `true` if the AOF holds records that it does not record as durable.
-    pub(super) unmarked: bool,
+    pub(super) lacks_sync_marker: bool,
     /// Number of values before `end` that are corrupt.
     pub(in super::super) corrupt: u64,
 }
@@ -151,7 +151,9 @@ pub(super) fn survey_as(
             ReplayStop::At(_) if let Some(format) = reader.newer_format(window.bytes()) => {
                 return Err(Error::Newer { path: path.into(), format });
             }
-            ReplayStop::At(stop) => return reader.hole(stop, &mut window).map_err(Error::io("read", path)),
+            ReplayStop::At(stop) => {
+                return reader.classify_end(stop, &mut window).map_err(Error::io("read", path));
+            }
             ReplayStop::Wrong { at, detail } => {
                 let damage = Damage { offset: window.offset + at as u64, detail: detail.into(), synced: 0 };
                 return Ok((reader.tail, Some(damage)));
@@ -311,12 +313,12 @@ impl Reader {
     fn note_end(&mut self, end: u64) {
         let Self { records, chain, synced, records_end, tail, .. } = self;
         (tail.end, tail.records, tail.chain, tail.synced) = (end, *records, *chain, *synced);
-        (tail.unmarked, tail.overran) = (*records_end > *synced, false);
+        (tail.lacks_sync_marker, tail.overran) = (*records_end > *synced, false);
     }
 
     /// Classifies an invalid record or frame at the start of `window`: as an incomplete write at the end, or as
     /// corruption.
-    fn hole(
+    fn classify_end(
         self,
         stop: DecodeStop,
         window: &mut Window<impl Read>,
@@ -329,7 +331,7 @@ impl Reader {
         if window.remaining() == 0 {
             return Ok((ReplayEnd { torn: self.group, ..self.tail }, None));
         }
-        let Some(chain) = self.chain else { return self.plain_hole(stop, damage, window) };
+        let Some(chain) = self.chain else { return self.classify_end_without_frames(stop, damage, window) };
         if frame::read_start(window.bytes(), 0).is_ok_and(|other| other.id() != chain.id()) {
             damage.detail = "another log begins here".into();
             return Ok((self.tail, Some(damage)));
@@ -348,7 +350,7 @@ impl Reader {
     }
 
     /// Classifies an invalid record in an AOF of Redis, which has no frames.
-    fn plain_hole(
+    fn classify_end_without_frames(
         self,
         stop: DecodeStop,
         damage: Damage,

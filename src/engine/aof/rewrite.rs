@@ -241,7 +241,7 @@ impl<'a> Fresh<'a> {
         self.log.len.store(self.len, Ordering::Release);
         drop(current);
         self.log.base.store(self.len, Ordering::Relaxed);
-        (writer.chain, writer.prepared, writer.unmarked) = (Some(self.chain), self.len, false);
+        (writer.chain, writer.prepared, writer.lacks_sync_marker) = (Some(self.chain), self.len, false);
         writer.mark = 0;
         named.map(|()| self.len)
     }

@@ -174,7 +174,7 @@ impl Fjall {
 
     /// Waits until few enough memtables and SST files wait for flushes and compactions that the next commit does not
     /// wait: a commit would keep waiting even after that background work has failed. Fails if it has failed.
-    fn wait_for_room(&self) -> Result<(), fjall::Error> {
+    fn wait_for_compactions(&self) -> Result<(), fjall::Error> {
         // A commit waits at 4 memtables, and may fill two more; and at 30 SST files in the first level.
         const MEMTABLES: usize = 1;
         const TABLES: usize = 27;
@@ -282,7 +282,7 @@ impl Engine for Fjall {
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         batch.check_keys(NAME, KEY_LIMITS)?;
-        self.wait_for_room().and_then(|()| self.apply(batch, sync)).map_err(|error| self.fail(error))?;
+        self.wait_for_compactions().and_then(|()| self.apply(batch, sync)).map_err(|error| self.fail(error))?;
         self.show();
         Ok(())
     }

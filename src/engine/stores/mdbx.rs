@@ -212,7 +212,7 @@ impl Mdbx {
 
     /// Advises the kernel again about read-ahead if the data file has grown: MDBX maps the whole file, and gives advice
     /// of its own at each growth.
-    fn look_at_length(&self) {
+    fn advise_if_grown(&self) {
         if let Ok(length) = files::length(&self.path.join(DATA)) {
             self.advice.grown_to(length, length);
         }
@@ -338,7 +338,7 @@ impl Engine for Mdbx {
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         batch.check_keys(NAME, self.key_limits())?;
         self.apply(batch).map_err(|error| self.fail(error))?;
-        self.look_at_length();
+        self.advise_if_grown();
         // Under `always` MDBX syncs the commit before it becomes visible.
         if sync && self.fsync != Fsync::Always { self.sync() } else { Ok(()) }
     }

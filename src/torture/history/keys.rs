@@ -20,7 +20,7 @@ pub(in super::super) const KEYS: usize = BIG + 1;
 /// Indexes of the keys of each client that are always set with an expiration time.
 pub(super) const EXPIRING: Range<usize> = OFTEN_WRITTEN..OFTEN_WRITTEN + 32;
 /// Indexes of the keys of each client that are in database 1; two groups are among them.
-pub(super) const ELSEWHERE: Range<usize> = FIRST_GROUP - 32..FIRST_GROUP + 6;
+pub(super) const IN_DATABASE_1: Range<usize> = FIRST_GROUP - 32..FIRST_GROUP + 6;
 
 /// 1 January 2100, in Unix time in milliseconds.
 const YEAR_2100_MS: i64 = 4_102_444_800_000;
@@ -50,7 +50,7 @@ impl SubjectCapabilities {
 
     /// Returns the index of the database in which the key with this index is.
     pub fn database(self, index: usize) -> u8 {
-        u8::from(self.databases && ELSEWHERE.contains(&index))
+        u8::from(self.databases && IN_DATABASE_1.contains(&index))
     }
 }
 

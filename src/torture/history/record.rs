@@ -2,7 +2,7 @@
 
 use super::{
     keys::{
-        BIG, ELSEWHERE, EXPIRING, FIRST_COUNTER, FIRST_GROUP, GROUPS, KEYS, OFTEN_WRITTEN,
+        BIG, EXPIRING, FIRST_COUNTER, FIRST_GROUP, GROUPS, IN_DATABASE_1, KEYS, OFTEN_WRITTEN,
         SubjectCapabilities, deadline, groups, key,
     },
     request::{Change, Expected, Request, RequestOutcome, Sent, State, Words, after},
@@ -20,7 +20,7 @@ pub(super) const BUDGET: u64 = 24 << 20;
 /// Requests that a client of a crash test has sent since the last check of the store, with their outcomes.
 pub(in super::super) struct History {
     pub client: u32,
-    pub skills: SubjectCapabilities,
+    pub capabilities: SubjectCapabilities,
     rng: SmallRng,
     sequence: u32,
     pub(super) base: State,
@@ -36,7 +36,7 @@ impl History {
     pub fn new(client: u32, seed: u64) -> Self {
         Self {
             client,
-            skills: SubjectCapabilities::ALL,
+            capabilities: SubjectCapabilities::ALL,
             rng: SmallRng::seed_from_u64(seed),
             sequence: 0,
             base: vec![None; KEYS],
@@ -69,7 +69,7 @@ impl History {
     /// Returns the commands that execute `command` in the database of the key with the index `index`, and the
     /// position of `command` among them.
     fn within(&self, index: usize, command: Words) -> (Vec<Words>, usize) {
-        match self.skills.database(index) {
+        match self.capabilities.database(index) {
             0 => (vec![command], 0),
             other => (vec![select(other), command, select(0)], 1),
         }
@@ -98,7 +98,7 @@ impl History {
         };
         let content = Content::new(self.client, self.sequence, len);
         let mut command = vec![b"SET".to_vec(), self.key(index), content.bytes()];
-        if self.skills.deadlines && EXPIRING.contains(&index) {
+        if self.capabilities.deadlines && EXPIRING.contains(&index) {
             command.extend([b"PXAT".to_vec(), deadline(index, content).to_string().into_bytes()]);
         }
         self.write(command, Expected::Ok, vec![(index, Change::To(Some(content)))])
@@ -126,14 +126,14 @@ impl History {
         let group = groups().nth(which).unwrap_or_default();
         let content = Content::new(self.client, self.sequence, len);
         let changes = group.clone().map(|index| (index, Change::To(Some(content)))).collect();
-        let is_transaction = self.skills.transactions && self.rng.random_range(0..2) == 0;
+        let is_transaction = self.capabilities.transactions && self.rng.random_range(0..2) == 0;
         let pairs = group.clone().map(|index| [self.key(index), content.bytes()]);
         if !is_transaction {
             let command = [b"MSET".to_vec()].into_iter().chain(pairs.flatten()).collect();
             return self.write(command, Expected::Ok, changes);
         }
         let mut queued: Vec<Words> = pairs.map(|[key, value]| vec![b"SET".to_vec(), key, value]).collect();
-        if let other @ 1.. = self.skills.database(group.start) {
+        if let other @ 1.. = self.capabilities.database(group.start) {
             queued.insert(0, select(other));
             queued.push(select(0));
         }
@@ -158,9 +158,9 @@ impl History {
         let which = self.rng.random_range(0..3 * GROUPS.len());
         let indexes: BTreeSet<usize> = match groups().nth(which) {
             Some(group) => group.collect(),
-            None => {
-                (0..self.rng.random_range(1..=8)).map(|_| self.rng.random_range(0..ELSEWHERE.start)).collect()
-            }
+            None => (0..self.rng.random_range(1..=8))
+                .map(|_| self.rng.random_range(0..IN_DATABASE_1.start))
+                .collect(),
         };
         let there = indexes.iter().filter(|index| self.ahead.get(**index).is_some_and(Option::is_some));
         let expected = Expected::Number(there.count() as i64);

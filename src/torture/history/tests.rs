@@ -1,7 +1,7 @@
 //! Tests of the history checker, with histories that stores may and may not have.
 
 use super::{
-    keys::{ELSEWHERE, EXPIRING, FIRST_GROUP, deadline},
+    keys::{EXPIRING, FIRST_GROUP, IN_DATABASE_1, deadline},
     request::State,
     value::Content,
     verify::Verdict,
@@ -159,9 +159,9 @@ fn a_lost_deadline_is_a_fault() {
 /// Clients of a crash test send no commands that the server does not support.
 #[test]
 fn a_load_is_of_what_the_server_can() {
-    let words = |skills: SubjectCapabilities| {
+    let words = |capabilities: SubjectCapabilities| {
         let mut history = History::new(7, 3);
-        history.skills = skills;
+        history.capabilities = capabilities;
         let commands = (0..2000).flat_map(|_| history.send().commands).collect::<Vec<_>>();
         ["MULTI", "EXEC", "SELECT", "PXAT"]
             .map(|word| commands.iter().filter(|words| words.contains(&word.into())).count())
@@ -186,7 +186,7 @@ fn a_request_uses_the_database_of_its_keys() {
                 database = command[1][0] - b'0';
             } else if let Some(name) = command.get(1) {
                 let index = (0..KEYS).find(|index| key(7, *index).as_bytes() == name).unwrap();
-                assert_eq!(database, u8::from(ELSEWHERE.contains(&index)));
+                assert_eq!(database, u8::from(IN_DATABASE_1.contains(&index)));
             }
         }
         assert_eq!(database, 0);

@@ -58,14 +58,14 @@ fn percentiles(entry: &Entry<'_>) -> Option<Vec<Option<f64>>> {
             vec![latency.p50_us, latency.p90_us, latency.p99_us, latency.p999_us, p9999, latency.max_us];
         Some((values, latency.count))
     })?;
-    let told = quantiles.map(|quantile| is_told(quantile, count));
+    let told = quantiles.map(|quantile| is_determined(quantile, count));
     Some(values.into_iter().zip(told).map(|(value, told)| Some(value).filter(|_| told)).collect())
 }
 
 /// Returns `true` if `count` operations suffice to determine `quantile`: at least one of them must lie beyond
 /// it. The maximum (quantile 1) is always known.
 #[expect(clippy::cast_precision_loss, reason = "compared with a hundred thousand at most")]
-fn is_told(quantile: f64, count: u64) -> bool {
+fn is_determined(quantile: f64, count: u64) -> bool {
     quantile >= 1.0 || count as f64 * (1.0 - quantile) > 1.0 - 1e-6
 }
 
@@ -199,7 +199,7 @@ mod tests {
     /// With 300 operations the 99.9th percentile cannot be determined.
     #[test]
     fn percentiles_need_operations() {
-        let told = |count| PERCENTILES.map(|(_, quantile)| is_told(quantile, count));
+        let told = |count| PERCENTILES.map(|(_, quantile)| is_determined(quantile, count));
         assert_eq!(told(300), [true, true, true, false, false, true]);
         assert_eq!(told(1000), [true, true, true, true, false, true]);
         assert_eq!(told(10_000), [true; 6]);

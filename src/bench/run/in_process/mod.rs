@@ -64,7 +64,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     // The pairs are prepared: memory used from here on is the engine's.
     let base = ProcessUsage::of_self().memory;
     let (engine, load_seconds) = loaded(&open_as, &options, &data, &live, &first.workload)?;
-    let mut session = Session {
+    let mut session = MeasuredStore {
         opened: Opened::new(engine, &live, options.fsync),
         open_under: &open_under,
         policy: options.fsync,
@@ -81,7 +81,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
         session = session.with_cold_cache(job, cells)?;
         session = session.step(cells)?;
     }
-    let Session { opened, mut reports, .. } = session;
+    let MeasuredStore { opened, mut reports, .. } = session;
     let check = |engine: &dyn Engine| match synthetic::is_reference(&first.target.store) {
         true => Verified::default(),
         false => verify(engine, &data, &live, job),
@@ -104,7 +104,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
 }
 
 /// Open store of a job in process, with the reports of the cells measured so far.
-struct Session<'s> {
+struct MeasuredStore<'s> {
     opened: Opened,
     open_under: OpenUnder<'s>,
     /// The fsync policy under which the store is open.
@@ -122,7 +122,7 @@ struct Session<'s> {
     in_slices: bool,
 }
 
-impl Session<'_> {
+impl MeasuredStore<'_> {
     /// Measures cells that run at the same time, and adds their reports.
     fn step(mut self, cells: &[Cell]) -> Result<Self, String> {
         let Some(first) = cells.first() else { return Ok(self) };

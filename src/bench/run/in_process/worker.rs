@@ -124,7 +124,7 @@ impl<'b> Worker<'b> {
         let Some(mix) = mix else { return };
         let mut left = end.operations;
         let mut now = self.clock.now();
-        while left > 0 && now < end.time && !self.recorder.is_lost() {
+        while left > 0 && now < end.time && !self.recorder.has_too_many_faults() {
             // A workload that runs together with a short one does one operation at least.
             let began = left < end.operations;
             if began && end.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
@@ -147,9 +147,9 @@ impl<'b> Worker<'b> {
             now = time;
         }
         self.commit();
-        self.recorder.wait_until(self.clock.now());
+        self.recorder.extend_to(self.clock.now());
         if self.workload.rate.is_some() && left > 0 && end.time < u64::MAX {
-            self.recorder.wait_until(end.time);
+            self.recorder.extend_to(end.time);
         }
         if end.time < u64::MAX
             && let Some(starts) = self.pace.left(end.time, left)

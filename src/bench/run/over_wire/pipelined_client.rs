@@ -117,7 +117,7 @@ impl Client {
             let mut recorder = recorder.borrow_mut();
             self.give_up(&mut recorder, end.time, left, shared.clock.now());
             if self.timer.is_some() && left > 0 {
-                recorder.wait_until(end.time);
+                recorder.extend_to(end.time);
             }
         }
     }
@@ -152,7 +152,7 @@ impl Client {
             let began = *left < end.operations;
             let stopped =
                 began && end.role == Role::Follower && shared.stop.load(std::sync::atomic::Ordering::Relaxed);
-            if *left == 0 || now >= end.time || stopped || recorder.borrow().is_lost() {
+            if *left == 0 || now >= end.time || stopped || recorder.borrow().has_too_many_faults() {
                 break;
             }
             let start = self.due.take().unwrap_or_else(|| self.pace.next(now));

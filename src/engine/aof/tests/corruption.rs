@@ -53,11 +53,11 @@ fn judge(image: &Image, damaged: &[u8], what: &dyn Fn() -> String) -> bool {
 /// sync marker, with padding, with several frames per batch, behind an AOF of Redis.
 fn images() -> Vec<(&'static str, Image)> {
     let synced = Image::synced_sample();
-    let mut unmarked = Image::new();
+    let mut lacks_sync_marker = Image::new();
     for (index, batch) in sample().iter().enumerate() {
-        unmarked.append(batch);
+        lacks_sync_marker.append(batch);
         if index == 3 {
-            unmarked.sync();
+            lacks_sync_marker.sync();
         }
     }
     let mut spread = synced.clone();
@@ -73,7 +73,7 @@ fn images() -> Vec<(&'static str, Image)> {
     sample().iter().for_each(|batch| upgraded.append(batch).sync());
     vec![
         ("synced", synced),
-        ("unmarked", unmarked),
+        ("lacks_sync_marker", lacks_sync_marker),
         ("spread", spread),
         ("filled", filled),
         ("upgraded", upgraded),

@@ -58,7 +58,7 @@ fn filler_may_be_between_a_value_and_its_deadline() {
     let (chain, begin) = (FrameChain::new(Form::Redis, ID), frame::START as u64);
     let storage = Buffer(Mutex::new(chain.start_line(0).to_vec()));
     let mut appending =
-        FrameWriter { storage: &storage, end: begin, chain, synced: begin, over_filler: true };
+        FrameWriter { storage: &storage, end: begin, chain, synced: begin, over_padding: true };
     appending.write(&batch(&ops), &mut Vec::new(), &mut Vec::new()).unwrap();
     let bytes = storage.0.into_inner().unwrap();
     let between = b"#\n*3\r\n$9\r\nPEXPIREAT\r\n";

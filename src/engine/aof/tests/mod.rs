@@ -119,7 +119,7 @@ impl Image {
         let storage = Buffer(Mutex::new(std::mem::take(&mut self.bytes)));
         let synced = self.synced;
         let mut appending =
-            FrameWriter { storage: &storage, end: begin, chain: self.chain, synced, over_filler: false };
+            FrameWriter { storage: &storage, end: begin, chain: self.chain, synced, over_padding: false };
         appending.write(batch, &mut buffer, &mut Vec::new()).unwrap();
         self.chain = appending.chain;
         self.bytes = storage.0.into_inner().unwrap();

@@ -133,7 +133,7 @@ fn log_of_a_newer_format_is_neither_opened_nor_repaired() {
         for error in errors {
             let text = error.to_string();
             assert!(text.contains("written by a newer version of kvbench"), "{text}");
-            assert!(text.contains(&format!("format {format}")) && !error.is_damage(), "{text}");
+            assert!(text.contains(&format!("format {format}")) && !error.is_corruption(), "{text}");
         }
         assert!(fs::read(&path).unwrap() == bytes && names(&directory).len() == 1);
     }
@@ -146,7 +146,7 @@ fn damaged_format_number_is_corruption() {
         let mut bytes = Image::synced_sample().bytes;
         bytes[frame::START_TAG.len()] = number;
         let (_directory, path) = file(&bytes);
-        assert!(check(&path).unwrap_err().is_damage());
+        assert!(check(&path).unwrap_err().is_corruption());
         assert_eq!(repair_log(&path).unwrap().damage.len(), 1);
     }
 }

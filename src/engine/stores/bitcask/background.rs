@@ -143,7 +143,7 @@ fn work(files: &Files, rewrite: bool, stop: &dyn Fn() -> bool) -> Result<()> {
     if files.active().unsynced() >= files.space.wake_every() {
         files.sync()?;
     }
-    files.record_again()?;
+    files.retry_manifest()?;
     if rewrite {
         files.merge_all(stop)?;
     }

@@ -70,7 +70,7 @@ fn value_to_move(from: &Segment, key: &[u8], place: ValuePosition) -> Result<Vec
     let mut value = Vec::new();
     match from.read(place, &mut value) {
         Ok(_) => {}
-        Err(error) if error.is_damage() => {
+        Err(error) if error.is_corruption() => {
             let error = error.of_value(0, key, true);
             if !key_value_headers::is_corrupt(&value) {
                 log::warn!("{NAME}: a merge moves a corrupt value as it is: {error}");
@@ -160,11 +160,11 @@ impl Files {
             Ok(hint) => hint,
             // The key table knows the live values of the segment. The deletes of the segment are lost, but a merge of
             // the oldest segment does not need them.
-            Err(error) if error.is_damage() && is_oldest => {
+            Err(error) if error.is_corruption() && is_oldest => {
                 log::warn!("{NAME}: a merge moves the live values of a corrupt segment: {error}");
                 self.hint_from_table(segment.id)
             }
-            Err(error) if error.is_damage() => return Ok(None),
+            Err(error) if error.is_corruption() => return Ok(None),
             Err(error) => return Err(error),
         };
         let Some(cost) = self.cost(&hint, is_oldest).filter(|cost| cost.saturating_add(FREE_MARGIN) <= free)
@@ -260,7 +260,7 @@ impl Files {
             }
         }
         self.sync()?;
-        while self.segments.is_crowded_by(segment) {
+        while self.segments.must_keep_for_scans(segment) {
             if stop() {
                 return Ok(false);
             }

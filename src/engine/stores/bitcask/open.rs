@@ -299,7 +299,7 @@ pub(super) fn check(path: &Path) -> Result<CheckReport> {
                 read
             }
             // A start uses the hint file and does not fail, and each read checks its own value.
-            (Err(error), Some(hint)) if error.is_damage() => {
+            (Err(error), Some(hint)) if error.is_corruption() => {
                 corrupt.note(id, error);
                 (hint, 0)
             }

@@ -282,7 +282,7 @@ impl Segments {
 
     /// Returns `true` if `segment` must not be removed yet: a running scan may still read it, and its file, now closed,
     /// would have to be kept open beyond the limit of open files.
-    pub(super) fn is_crowded_by(&self, segment: &Segment) -> bool {
+    pub(super) fn must_keep_for_scans(&self, segment: &Segment) -> bool {
         segment.file.get().is_none() && segment.files.is_full() && !lock(&self.views).is_empty()
     }
 

@@ -328,7 +328,7 @@ impl Files {
     /// # Errors
     ///
     /// Fails if the manifest cannot be written.
-    pub(super) fn record_again(&self) -> Result<()> {
+    pub(super) fn retry_manifest(&self) -> Result<()> {
         let unrecorded = *lock(&self.unrecorded);
         if unrecorded { self.record() } else { Ok(()) }
     }

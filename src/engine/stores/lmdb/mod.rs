@@ -116,7 +116,7 @@ struct Lmdb {
     growth: Growth,
     path: PathBuf,
     /// `true` if LMDB does not sync commits: under every fsync policy but `always`.
-    is_lazy: AtomicBool,
+    commits_unsynced: AtomicBool,
     _lock: File,
 }
 
@@ -150,8 +150,8 @@ impl Lmdb {
         place.end()?;
         let advice = Advice::new(NAME, file::data(path), limit, is_random);
         let growth = Growth::new(&env, advice).map_err(fail)?;
-        let is_lazy = AtomicBool::new(options.fsync != Fsync::Always);
-        Ok(Self { env, db, growth, path: path.into(), is_lazy, _lock: lock })
+        let commits_unsynced = AtomicBool::new(options.fsync != Fsync::Always);
+        Ok(Self { env, db, growth, path: path.into(), commits_unsynced, _lock: lock })
     }
 
     fn fail(&self, error: heed::Error) -> Error {
@@ -162,7 +162,7 @@ impl Lmdb {
     /// even written ones, are not part of the tree, and the next transaction starts from the state before.
     fn fail_write(&self, error: heed::Error) -> Error {
         match error {
-            heed::Error::Io(source) if error::is_want_of_room(&source) => {
+            heed::Error::Io(source) if error::is_out_of_space(&source) => {
                 Error::Full { engine: NAME, detail: format!("{}: {source}", self.path.display()) }
             }
             error => self.fail(error),
@@ -282,7 +282,7 @@ impl Engine for Lmdb {
         commit().map_err(|error| self.fail_write(error))?;
         // Under `always` LMDB syncs the commit before it becomes visible. The other policies do not promise
         // this order, and request no sync.
-        if sync && self.is_lazy.load(Ordering::Relaxed) { self.sync() } else { Ok(()) }
+        if sync && self.commits_unsynced.load(Ordering::Relaxed) { self.sync() } else { Ok(()) }
     }
 
     /// Syncs all commits. Takes no lock of LMDB, so commits can run at the same time.
@@ -291,13 +291,13 @@ impl Engine for Lmdb {
     }
 
     fn set_fsync(&self, fsync: Fsync) -> Result<()> {
-        let is_lazy = fsync != Fsync::Always;
-        let mode = if is_lazy { FlagSetMode::Enable } else { FlagSetMode::Disable };
+        let commits_unsynced = fsync != Fsync::Always;
+        let mode = if commits_unsynced { FlagSetMode::Enable } else { FlagSetMode::Disable };
         #[expect(unsafe_code, reason = "the flag can cost the data of a power cut, hence unsafe in heed")]
         // SAFETY: the call changes nothing about memory, and no write runs at the same time.
         let set = unsafe { self.env.set_flags(EnvFlags::NO_SYNC, mode) };
         set.map_err(|error| self.fail(error))?;
-        self.is_lazy.store(is_lazy, Ordering::Relaxed);
+        self.commits_unsynced.store(commits_unsynced, Ordering::Relaxed);
         Ok(())
     }
 

@@ -126,7 +126,7 @@ struct Sqlite {
     writer: Mutex<Connection>,
     files: Option<Files>,
     /// `true` if SQLite does not sync commits: under every fsync policy but `always`.
-    is_lazy: AtomicBool,
+    commits_unsynced: AtomicBool,
 }
 
 /// Path and open files of a `sqlite` store on disk; a store in memory has none.
@@ -152,7 +152,7 @@ impl Sqlite {
         Settings::new(None, options).apply(&writer)?;
         writer.execute(CREATE, [])?;
         let readers = Pool::new(Settings::new(None, options), 0);
-        Ok(Self { readers, writer: Mutex::new(writer), files: None, is_lazy: is_lazy(options) })
+        Ok(Self { readers, writer: Mutex::new(writer), files: None, commits_unsynced: commits_unsynced(options) })
     }
 
     fn open_at(path: &Path, options: &OpenOptions) -> Result<Self> {
@@ -170,7 +170,7 @@ impl Sqlite {
         let files = Some(Files { path: path.into(), log, _lock: lock });
         let most = options.max_files.clamp(INFO.open_files.least, INFO.open_files.most) - OWN_FILES;
         let (readers, writer) = (Pool::new(settings, most as usize / 2), Mutex::new(writer));
-        Ok(Self { readers, writer, files, is_lazy: is_lazy(options) })
+        Ok(Self { readers, writer, files, commits_unsynced: commits_unsynced(options) })
     }
 
     fn path(&self) -> Option<&Path> {
@@ -196,7 +196,7 @@ impl Sqlite {
     }
 }
 
-fn is_lazy(options: &OpenOptions) -> AtomicBool {
+fn commits_unsynced(options: &OpenOptions) -> AtomicBool {
     AtomicBool::new(options.fsync != Fsync::Always)
 }
 
@@ -360,7 +360,7 @@ impl Engine for Sqlite {
             }
         })?;
         // Under `always` SQLite syncs the commit before it becomes visible.
-        if sync && self.is_lazy.load(Ordering::Relaxed) { self.sync() } else { Ok(()) }
+        if sync && self.commits_unsynced.load(Ordering::Relaxed) { self.sync() } else { Ok(()) }
     }
 
     /// Syncs the WAL. Takes no lock of SQLite, so commits can run at the same time.
@@ -373,7 +373,7 @@ impl Engine for Sqlite {
 
     fn set_fsync(&self, fsync: Fsync) -> Result<()> {
         set_synchronous(&self.writer(), fsync).map_err(|error| self.fail(error))?;
-        self.is_lazy.store(fsync != Fsync::Always, Ordering::Relaxed);
+        self.commits_unsynced.store(fsync != Fsync::Always, Ordering::Relaxed);
         Ok(())
     }
 

@@ -38,7 +38,7 @@ pub(super) async fn commit(transaction: &mut impl Ends, limit: Duration) -> Resu
     let outcome = time::timeout(limit, transaction.commit()).await;
     let error = match outcome {
         Ok(Ok(())) => return Ok(()),
-        Ok(Err(cause)) => undone(&cause).ok_or_else(|| message(cause)),
+        Ok(Err(cause)) => proven_uncommitted(&cause).ok_or_else(|| message(cause)),
         Err(_) => Err(format!("no answer in {} seconds", limit.as_secs())),
     };
     let error = error.map_err(|detail| Error::Unknown { engine: NAME, detail })?;
@@ -56,7 +56,7 @@ pub(super) async fn commit(transaction: &mut impl Ends, limit: Duration) -> Resu
 /// sends no commit. A region answers `retryable` to the commit of a key that has neither the lock of the transaction
 /// nor a record of its commit: the lock has expired, and was rolled back. Network errors prove nothing, nor do errors
 /// of regions: they may answer a second attempt after a first one whose reply was lost.
-fn undone(cause: &Cause) -> Option<Error> {
+fn proven_uncommitted(cause: &Cause) -> Option<Error> {
     if any(cause, is_conflict) {
         return Some(Error::Conflict { engine: NAME, detail: message(cause) });
     }

@@ -49,7 +49,7 @@ pub(super) struct Files {
     buffer: Vec<u8>,
     /// File whose start each write overwrites; `None` if writes overwrite nothing.
     overwritten: Option<File>,
-    debts: Debts,
+    debts: DeferredWork,
     /// Bytes written since the last quiesce.
     written: u64,
     /// Bytes of deferred work since the last quiesce.
@@ -82,7 +82,7 @@ impl Files {
             length,
             buffer: Vec::new(),
             overwritten,
-            debts: Debts::new(debts, debt_path)?,
+            debts: DeferredWork::new(debts, debt_path)?,
             written: 0,
             owed: 0,
             unsettled: false,
@@ -207,7 +207,7 @@ fn decode(record: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
 }
 
 /// Deferred work, done by a separate thread, like an engine's compactions.
-struct Debts {
+struct DeferredWork {
     file: File,
     path: PathBuf,
     /// Length of the file without the hole at its end, in bytes.
@@ -218,7 +218,7 @@ struct Debts {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Debts {
+impl DeferredWork {
     fn new(file: File, path: PathBuf) -> Result<Self> {
         let (orders, work) = channel();
         let (done, paid) = channel();
@@ -252,7 +252,7 @@ impl Debts {
     }
 }
 
-impl Drop for Debts {
+impl Drop for DeferredWork {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {

@@ -91,7 +91,7 @@ fn assert_unreadable(store: &Store, engine: &Bitcask, keys: &BTreeSet<Vec<u8>>, 
             match value {
                 Ok(value) => drop(found.insert(key.into(), value.into())),
                 Err(error) => {
-                    assert!(error.is_damage(), "{}: {error}", what());
+                    assert!(error.is_corruption(), "{}: {error}", what());
                     unreadable.insert(key.to_vec());
                 }
             }
@@ -117,7 +117,7 @@ fn assert_unreadable(store: &Store, engine: &Bitcask, keys: &BTreeSet<Vec<u8>>, 
 fn assert_checked(store: &Store, keys: &BTreeSet<Vec<u8>>, what: &dyn Fn() -> String) {
     let error = open::check(&store.path()).map(drop).unwrap_err();
     let text = error.to_string();
-    assert!(error.is_damage(), "{}: {text}", what());
+    assert!(error.is_corruption(), "{}: {text}", what());
     match keys.len() {
         0 => assert!(text.contains("no value of a key that exists is corrupt"), "{}: {text}", what()),
         count => assert!(text.contains(&format!("{count} corrupt values: ")), "{}: {text}", what()),

@@ -17,7 +17,7 @@ fn sealed() -> Store {
     store
 }
 
-fn advise_backup(path: &Path, at: usize) {
+fn flip_bit(path: &Path, at: usize) {
     let mut bytes = fs::read(path).unwrap();
     bytes[at] ^= 0x10;
     fs::write(path, bytes).unwrap();
@@ -35,7 +35,7 @@ fn corrupt_value_is_an_error_and_never_another_value() {
     let mut store = sealed();
     let first = store.segments()[0];
     store.shut(true);
-    advise_backup(&path_of(&store.path(), first), place_of(&store, first, 7) + 500);
+    flip_bit(&path_of(&store.path(), first), place_of(&store, first, 7) + 500);
     // The start reads the hint file instead of the segment.
     store.open();
     let names_key = |store: &Store| {
@@ -43,12 +43,12 @@ fn corrupt_value_is_an_error_and_never_another_value() {
         let text = error.to_string();
         let names =
             [r#"the value of the key "\x00\x00\x00\x07" cannot be read"#, ".segment is corrupt at byte "];
-        assert!(error.is_damage() && names.iter().all(|name| text.contains(name)), "{text}");
+        assert!(error.is_corruption() && names.iter().all(|name| text.contains(name)), "{text}");
     };
     names_key(&store);
     assert!(store.engine().scan(KeyRange::ALL, &mut |_, _| ControlFlow::Continue(())).is_err());
     assert!(store.engine().scan_step(0, &mut |_, _| ControlFlow::Continue(())).is_err());
-    assert_eq!(skipped_keys(store.engine()), [7_u32.to_be_bytes()]);
+    assert_eq!(unreadable_keys(store.engine()), [7_u32.to_be_bytes()]);
     assert_eq!(get(store.engine(), &8_u32.to_be_bytes()).unwrap(), Some(value(8, 5)));
     // A merge moves the value, which stays corrupt: after a kill, after a second merge, without a hint file.
     for round in 0..2 {
@@ -60,7 +60,7 @@ fn corrupt_value_is_an_error_and_never_another_value() {
         assert!(text.contains(r#"1 corrupt values: the value of the key "\x00\x00\x00\x07""#), "{text}");
         store.open();
         names_key(&store);
-        assert_eq!(skipped_keys(store.engine()), [7_u32.to_be_bytes()]);
+        assert_eq!(unreadable_keys(store.engine()), [7_u32.to_be_bytes()]);
     }
     store.put(&7_u32.to_be_bytes(), b"new");
     store.check();
@@ -69,7 +69,7 @@ fn corrupt_value_is_an_error_and_never_another_value() {
 }
 
 /// Returns the keys whose values a scan cannot read. Asserts that an incremental scan reports the same keys.
-fn skipped_keys(engine: &Bitcask) -> Vec<Vec<u8>> {
+fn unreadable_keys(engine: &Bitcask) -> Vec<Vec<u8>> {
     let (mut scanned, mut walked) = (Vec::new(), Vec::new());
     let note = |keys: &mut Vec<Vec<u8>>, key: &[u8], value: Result<&[u8]>| {
         keys.extend(value.is_err().then(|| key.to_vec()));
@@ -90,11 +90,11 @@ fn a_corrupt_segment_without_a_hint_is_merged_too() {
     let (path, at) = (path_of(&store.path(), first), place_of(&store, first, 7));
     fs::remove_file(hint::path_of(&path)).unwrap();
     store.delete(&3_u32.to_be_bytes());
-    advise_backup(&path, at + 500);
+    flip_bit(&path, at + 500);
     assert!(store.engine().files.merge_all(&|| false).unwrap());
     assert!(!store.segments().contains(&first) && get(store.engine(), &7_u32.to_be_bytes()).is_err());
     store.reopen(true);
-    assert_eq!(skipped_keys(store.engine()), [7_u32.to_be_bytes()]);
+    assert_eq!(unreadable_keys(store.engine()), [7_u32.to_be_bytes()]);
     store.delete(&7_u32.to_be_bytes());
     store.check();
 }
@@ -107,7 +107,7 @@ fn corrupt_segment_without_a_hint_is_refused_and_unchanged() {
         let path = path_of(&store.path(), store.segments()[1]);
         store.shut(true);
         fs::remove_file(hint::path_of(&path)).unwrap();
-        advise_backup(&path, place);
+        flip_bit(&path, place);
         let before = fs::read(&path).unwrap();
         let text = try_open(&store.path()).map(|_| ()).unwrap_err().to_string();
         assert!(text.contains("0000000002.segment is damaged at byte") && text.contains("restore"), "{text}");

@@ -177,7 +177,7 @@ fn manifest_that_cannot_be_written_is_written_later() {
     assert_eq!(store.segments(), ids);
     assert_eq!(model_after_restart(&without(&store, FRESH)), store.model);
     fs::remove_dir(store.path().join(FRESH)).unwrap();
-    store.engine().files.record_again().unwrap();
+    store.engine().files.retry_manifest().unwrap();
     assert_eq!(listed(&store), last);
     store.merge_oldest();
     store.reopen(false);

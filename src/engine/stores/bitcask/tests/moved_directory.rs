@@ -70,7 +70,7 @@ fn contents(path: &Path) -> Contents {
 fn assert_moved<T>(outcome: Result<T>, name: &Path) {
     let Err(error) = outcome else { panic!("{} is not refused", name.display()) };
     let text = error.to_string();
-    assert!(text.contains("was moved, removed or replaced") && !error.is_damage(), "{text}");
+    assert!(text.contains("was moved, removed or replaced") && !error.is_corruption(), "{text}");
     assert!(text.contains(&*name.to_string_lossy()), "{text}");
 }
 
