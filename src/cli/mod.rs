@@ -232,7 +232,7 @@ pub struct Top {
     /// Stop after this many updates [default: run until q or Ctrl-C]
     #[arg(long, short = 'n', value_name = "N", value_parser = units::count::<u64>(0..=u64::MAX))]
     count: Option<u64>,
-    /// File with the server's password
+    /// File with the password of the server to show
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 }

@@ -69,7 +69,7 @@ pub struct Torture {
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
 
-    /// What the program may lose
+    /// What the other program may lose after a kill or a power cut
     #[arg(
         long,
         value_enum,

@@ -234,7 +234,8 @@ impl OpenFiles {
     }
 }
 
-/// Maturity of an engine, and the machine on which its data are.
+/// Class of an engine: with data on this machine (stable or experimental), with data on other machines, or synthetic,
+/// for the benchmark and tests only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {

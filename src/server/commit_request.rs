@@ -26,7 +26,8 @@ pub(super) struct CommitRequest {
     pub transaction: Option<Box<Transaction>>,
     /// Worker and connection to which the requests and their replies return.
     pub reply_to: Option<ReplyTo>,
-    /// Progress of the first request of the step when the step began.
+    /// Progress of the step's first request (its keys that earlier commits have processed) when the step began; a step
+    /// that is executed again starts from there.
     first_progress: Progress,
     /// Length of the reply buffer in bytes when the step began.
     reply_start: usize,

@@ -140,8 +140,9 @@ impl WorkerState {
         }
     }
 
-    /// Waits until the connections have answered the received requests. Clients that go on sending, or that do
-    /// not read, are disconnected after [`DRAIN_TIMEOUT`]; commits may take `patience`.
+    /// Waits until the connections have answered the received requests and ended, at most `patience` in total.
+    /// [`DRAIN_TIMEOUT`] after the start, nothing more is read from clients. The wait also ends when for
+    /// [`DRAIN_TIMEOUT`] no client of the worker took a byte and no commit or slow read ran.
     pub async fn finish(&self, patience: Duration) {
         let stats = self.stats();
         let sent = || stats.sent.load(Ordering::Relaxed);

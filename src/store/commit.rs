@@ -1,5 +1,6 @@
-//! Commits a group of commit requests as one write batch of the engine, and reports a failure to the clients
-//! concerned.
+//! Commits the commit requests of a group: as one write batch or, with hash slots, each by itself. After a failure the
+//! group is executed again, or split until only the requests at fault fail, or the store becomes read-only; the clients
+//! concerned receive the error.
 
 use super::{Error, Scratch, Store, Txn, Work, write_set::CommitPayload};
 use crate::engine::{self, Batch, Fsync};

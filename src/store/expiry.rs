@@ -70,7 +70,9 @@ enum ExpiryJob {
 }
 
 impl Index {
-    /// Keeps the expiration time `deadline` of `key` in memory. Returns `true` if it is new and the earliest of all.
+    /// Records the expiration time `deadline` of `key`, in place of an earlier one. Above [`MAX_KEY_MEMORY`], the
+    /// latest expiration times, maybe this one, are forgotten, and the index becomes incomplete. Returns `true` if
+    /// `deadline` is new for the key and now the earliest of all: the thread must wake for it.
     fn add(&mut self, deadline: u64, key: &[u8]) -> bool {
         let key: Arc<[u8]> = match self.deadlines.get_key_value(key) {
             Some((_, old)) if *old == deadline => return false,

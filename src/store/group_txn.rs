@@ -31,7 +31,8 @@ pub struct Txn<'g> {
     deadlines: Vec<(u64, &'g [u8])>,
     /// Marker records that the data hold, including those that the commit group writes.
     own: MarkerRecords,
-    /// Marker records that the data held when the commit group began.
+    /// Marker records (expiration times, key headers in use) of the data before the commit group; if `own` differs at
+    /// the end, the store's set is updated after the commit.
     own_before: MarkerRecords,
     /// `true` if any client watches keys (WATCH).
     watched: bool,

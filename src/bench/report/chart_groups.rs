@@ -1,4 +1,5 @@
-//! Charts of a table, grouped by kind.
+//! Charts of a table of the HTML report, grouped by what they show: results, latency percentiles, throughput over time
+//! and so on.
 
 use super::{
     charts::{self, Styles},

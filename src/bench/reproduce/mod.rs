@@ -93,7 +93,8 @@ pub fn text(run: &Run) -> Result<String, Error> {
     Ok(head(&facts, run, &ours) + &layout + &foot(&facts, &ours))
 }
 
-/// Returns the head of the report: the experiment, its source, and both machines.
+/// Returns the head of the report: the experiment and its source; the machine and the versions of our run; and notes if
+/// our run has fewer keys or was stopped.
 fn head(facts: &Published, run: &Run, ours: &OwnMetrics<'_>) -> String {
     let mut text = format!("# {}\n\nPublished: {}. Date: {}.\n\n", facts.title, facts.source, facts.date);
     for line in &facts.experiment {

@@ -126,8 +126,8 @@ pub fn read_ahead_kib(_: &Path) -> Option<u64> {
     None
 }
 
-/// Removes rates, latencies and times from a measurement on a loop device, where they are not those of the
-/// machine's device.
+/// Keeps of a measurement only numbers of operations, keys, faults and bytes, memory and sizes. The caller uses it for
+/// cells on a loop device, whose rates, latencies and times are not those of the machine's device.
 pub fn leave_out_times(measurement: &mut Measurement) {
     let kept = measurement.clone();
     *measurement = Measurement {

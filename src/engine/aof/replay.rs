@@ -194,7 +194,7 @@ struct Reader {
     synced: u64,
     /// Offset in the AOF before which frames may have corrupt values, which are then passed on as they are.
     whole: u64,
-    /// Offset of the end of the last frame with records.
+    /// Offset of the end of the last frame with records that was read; beyond `synced`, records lack a sync marker.
     records_end: u64,
     tail: ReplayEnd,
 }

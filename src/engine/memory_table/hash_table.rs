@@ -31,8 +31,9 @@ pub(in crate::engine) struct HashTable {
     /// Parts of the map: one, or [`PARTS`] if the map is large.
     pub(super) parts: Vec<RawTable<Entry>>,
     pub(super) len: usize,
-    /// `true` if most writes of the last chunk added new keys to a large map.
-    pub(super) grows: bool,
+    /// `true` if more than half of the writes of the last call of `write_together` added keys to a map that is split
+    /// into parts. The next call then creates all new entries before it inserts the first.
+    pub(super) mostly_inserts: bool,
     /// Estimated ratio of the final to the current number of entries while a file is replayed; 1 if unknown.
     pub(super) times: f64,
 }
@@ -43,7 +44,7 @@ impl Default for HashTable {
             hasher: DefaultHashBuilder::default(),
             parts: vec![RawTable::new()],
             len: 0,
-            grows: false,
+            mostly_inserts: false,
             times: 1.0,
         }
     }

@@ -23,7 +23,7 @@ impl HashTable {
         }
         self.fetch(hashes.get(..ops.len()).unwrap_or_default());
         let before = self.len;
-        if self.grows {
+        if self.mostly_inserts {
             self.write_made(&hashes, ops, heavy);
         } else {
             for (hash, op) in hashes.iter().zip(ops) {
@@ -34,7 +34,7 @@ impl HashTable {
                 }
             }
         }
-        self.grows = self.is_large() && self.len > before + ops.len() / 2;
+        self.mostly_inserts = self.is_large() && self.len > before + ops.len() / 2;
     }
 
     fn delete(&mut self, hash: u64, key: &[u8], heavy: &mut Vec<Entry>) {
@@ -145,8 +145,9 @@ fn room(part: &RawTable<Entry>) -> usize {
     part.num_buckets() / 8 * 7
 }
 
-/// Doubles the capacity of a part that is full, or extends it to `times` its number of entries. The table could
-/// double itself, but would wait for the memory of one entry after the other.
+/// Moves the entries of a full part to a table of twice the capacity, or of `times` the number of entries if that is
+/// more; a part that is full of removed entries stays. Keys are hashed again, so several entries are read from memory
+/// at the same time; the table's own growth would wait for each.
 #[cold]
 fn grow(part: &mut RawTable<Entry>, hasher: &DefaultHashBuilder, times: f64) {
     if part.len() <= room(part) / 2 {

@@ -117,7 +117,7 @@ impl History {
         }
         let Some(executed) = executed else {
             verdict.lost = wrong_then.len() as u64;
-            verdict.faults.push(self.disorder(found, &wrong_then, acknowledged));
+            verdict.faults.push(self.describe_mismatch(found, &wrong_then, acknowledged));
             return;
         };
         verdict.lost = acknowledged.saturating_sub(executed) as u64;
@@ -140,9 +140,10 @@ impl History {
         }
     }
 
-    /// Returns a description of the keys, for those of `wrong`, which differ from the state after the acknowledged
-    /// requests.
-    fn disorder(&self, found: &State, wrong: &BTreeSet<usize>, acknowledged: usize) -> String {
+    /// Returns the failure text for keys whose state is that after no number of the client's first requests. `wrong`
+    /// are the keys that differ from the state after the `acknowledged` requests; at most six of them are named, with
+    /// what they hold.
+    fn describe_mismatch(&self, found: &State, wrong: &BTreeSet<usize>, acknowledged: usize) -> String {
         let some = wrong.iter().take(6).map(|index| {
             let held = match found.get(*index).copied().flatten() {
                 None => "is absent".to_owned(),

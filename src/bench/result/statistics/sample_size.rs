@@ -10,7 +10,8 @@ use super::{
 };
 use std::collections::BTreeMap;
 
-/// Significance level of the tests for differences, two-sided, for all pairs of a table's stores together.
+/// Significance level, for all pairs of a table's stores together, of the tests for differences (two-sided), and
+/// likewise of the tests for equality.
 pub const LEVEL: f64 = 0.05;
 /// Probability with which a difference as large as the margin is found (power).
 pub const POWER: f64 = 0.95;

@@ -112,7 +112,7 @@ impl InProcessBench<'_> {
 
 impl<'b> Shared<'b> {
     /// Creates the state for `threads` threads of all workloads together, `leaders` of which are those of the first
-    /// workload.
+    /// workload: when the last of these has ended, the other workloads stop.
     pub fn new(bench: &'b InProcessBench<'b>, threads: u32, leaders: u32) -> Self {
         Self {
             bench,

@@ -16,8 +16,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum number of attempts to empty an external server after a job was killed.
-const EMPTYINGS: u32 = 10;
+/// Maximum number of times that an external server is emptied after a job was killed: requests of that job that it
+/// still executes may add keys again.
+const MAX_FLUSHES: u32 = 10;
 
 /// Server process that this process has started and not stopped, if any.
 static SERVER: Mutex<Option<Child>> = Mutex::new(None);
@@ -55,7 +56,7 @@ pub(in crate::bench::run) fn check_target(target: &ExternalServer) -> Result<(),
 /// execute requests of that job for a moment.
 pub(in crate::bench::run) fn empty_target(target: &ExternalServer) -> Result<(), String> {
     let address = address_of(&target.address)?;
-    for _ in 0..EMPTYINGS {
+    for _ in 0..MAX_FLUSHES {
         unmeasured_requests::flush(address).map_err(|error| error.to_string())?;
         thread::sleep(Duration::from_millis(50));
         if unmeasured_requests::count_keys(address).map_err(|error| error.to_string())? == 0 {

@@ -268,7 +268,8 @@ impl Cluster {
         lock(&self.silent_since).entry(at.clone()).or_insert_with(Instant::now);
     }
 
-    /// Returns `true` if the last request to the node `at` got no final reply.
+    /// Returns `true` if a request to the node `at` got no reply, or a temporary refusal, and no request to it has got
+    /// a final reply since.
     fn is_silent(&self, at: &Arc<str>) -> bool {
         lock(&self.silent_since).contains_key(at)
     }

@@ -176,7 +176,7 @@ impl Files {
     /// Does the deferred work, and frees the reserved space. Returns the bytes written since the last quiesce.
     pub fn settle(&mut self) -> Result<u64> {
         self.sync()?;
-        self.debts.pay(self.owed, self.truth.settled_bytes)?;
+        self.debts.do_deferred_work(self.owed, self.truth.settled_bytes)?;
         let written = self.written + self.owed;
         (self.written, self.owed, self.unsettled) = (0, 0, false);
         self.log.set_len(self.length).map_err(Error::io("cut", &self.log_path))?;
@@ -224,20 +224,20 @@ impl DeferredWork {
         let (done, paid) = channel();
         let written = file.try_clone().map_err(Error::io("open", &path))?;
         let kept = file.metadata().map_err(Error::io("open", &path))?.len();
-        let pay = move || {
+        let do_deferred_work = move || {
             for (start, bytes, keep) in work {
-                if done.send(pay(&written, start, bytes, keep)).is_err() {
+                if done.send(do_deferred_work(&written, start, bytes, keep)).is_err() {
                     break;
                 }
             }
         };
-        let thread = thread::Builder::new().name("debts".into()).spawn(pay);
+        let thread = thread::Builder::new().name("debts".into()).spawn(do_deferred_work);
         let thread = thread.map_err(Error::io("start a thread for", &path))?;
         Ok(Self { file, path, kept, orders: Some(orders), paid, thread: Some(thread) })
     }
 
     /// Writes `bytes` at the end of the file, then truncates the file to at most `keep` bytes.
-    fn pay(&mut self, bytes: u64, keep: u64) -> Result<()> {
+    fn do_deferred_work(&mut self, bytes: u64, keep: u64) -> Result<()> {
         let gone = || Error::library(CALIBRATION, "the thread that pays debts is gone");
         let orders = self.orders.as_ref().ok_or_else(gone)?;
         let length = (self.kept + bytes).min(keep);
@@ -262,8 +262,9 @@ impl Drop for DeferredWork {
     }
 }
 
-/// Writes `bytes` from `start` on. The file is truncated only when they are on the device.
-fn pay(file: &File, start: u64, bytes: u64, length: u64) -> io::Result<()> {
+/// Does deferred work of the calibration engine: replaces what is in the file from `start` on by `bytes` bytes, syncs
+/// them, and only then truncates the file to `length`.
+fn do_deferred_work(file: &File, start: u64, bytes: u64, length: u64) -> io::Result<()> {
     // Removes the hole.
     file.set_len(start)?;
     let (mut place, end) = (start, start + bytes);
