@@ -36,7 +36,7 @@ use crate::{
     engine::Fsync,
     store::{
         CommitQueue, Store,
-        running_time::{self, EverySecond},
+        pause_aware_clock::{self, EverySecond},
         spawn_commit_threads,
     },
 };
@@ -251,7 +251,7 @@ impl BackgroundThreads {
         let shared = shared.clone();
         let sync = move || {
             if store.fsync() == Fsync::EverySec {
-                running_time::watch();
+                pause_aware_clock::watch();
             }
             let mut schedule = EverySecond::start();
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(schedule.remaining()) {
@@ -262,7 +262,7 @@ impl BackgroundThreads {
                 let begin = Instant::now();
                 // The fsync policy can change at any time.
                 if store.fsync() == Fsync::EverySec {
-                    running_time::watch();
+                    pause_aware_clock::watch();
                     if store.sync_if_written() {
                         shared.context.note_sync(begin.elapsed());
                     }

@@ -9,7 +9,7 @@
 //! A store in which no value ever had an expiration time has neither the scan nor the marker record that requests
 //! it.
 
-use super::{Entry, Error, Store, Txn, Work, background_scan::IncrementalScan, expiration_clock::Expires};
+use super::{Entry, Error, Store, Txn, Work, expiration_clock::Expires, incremental_scan::IncrementalScan};
 use crate::engine::key_value_headers;
 use hashbrown::HashMap;
 use log::Level;

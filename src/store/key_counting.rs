@@ -2,8 +2,8 @@
 
 use super::{
     Error, ExpirationClock, Store,
-    background_scan::IncrementalScan,
     database_keys::MarkerRecords,
+    incremental_scan::IncrementalScan,
     key_stats::{KeyCounts, KeyStats, Last},
 };
 use crate::engine::key_value_headers;

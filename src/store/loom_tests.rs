@@ -25,7 +25,7 @@ mod sync_primitives {
     };
 }
 
-use super::{Error, Store, Txn, Work, running_time};
+use super::{Error, Store, Txn, Work, pause_aware_clock};
 use crate::engine::{Fsync, Kind, Location, OpenOptions};
 use commit_queue::CommitQueue;
 use loom::{

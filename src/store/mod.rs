@@ -1,10 +1,8 @@
 //! Layer between commands and the engine: the only place that decides which writes are committed together, when
 //! they are synced, and whether writes are still accepted.
 
-mod background_scan;
 mod commit;
 mod commit_queue;
-mod commit_thread;
 mod corrupt_reads;
 mod database_keys;
 mod expiration_clock;
@@ -12,6 +10,7 @@ mod expiry;
 mod flush_swap;
 mod fsync_policy;
 mod group_txn;
+mod incremental_scan;
 mod key_counting;
 mod key_stats;
 mod keyspace;
@@ -19,9 +18,10 @@ mod keyspace;
 mod loom_tests;
 #[cfg(test)]
 mod multi_writer_engine_tests;
+pub mod pause_aware_clock;
 mod raw_scan;
-pub mod running_time;
 mod scan_cursors;
+mod spawn_commit_threads;
 mod sync_primitives;
 mod sync_state;
 mod syncing;
@@ -53,13 +53,13 @@ use watch::WatchTable;
 
 pub use crate::engine::key_value_headers::Entry;
 pub use commit_queue::{CommitQueue, GROUP_BYTES as COMMIT_GROUP_BYTES};
-pub use commit_thread::spawn_commit_threads;
 pub use database_keys::Database;
 pub use expiration_clock::ExpirationClock;
 pub use expiry::Expiry;
 pub use group_txn::Txn;
 pub use key_stats::{KeyCounts, KeyStats};
 pub use keyspace::{Keyspace, StoreKeyspace, VisitEntry, VisitLookup};
+pub use spawn_commit_threads::spawn_commit_threads;
 pub use sync_state::SyncState;
 pub use watch::Watch;
 

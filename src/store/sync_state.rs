@@ -3,7 +3,7 @@
 //! that are acknowledged while a slow disk syncs for 20 seconds could be lost.
 
 use super::{
-    running_time,
+    pause_aware_clock,
     sync_primitives::{AtomicU64, Condvar, Mutex, Ordering},
 };
 use std::{
@@ -132,7 +132,7 @@ fn nanoseconds(time: Duration) -> u64 {
 
 /// Returns the running time of this process in nanoseconds.
 fn running() -> u64 {
-    nanoseconds(running_time::now())
+    nanoseconds(pause_aware_clock::now())
 }
 
 fn age(time: u64) -> Duration {

@@ -11,7 +11,7 @@ mod charts;
 mod comparison_group;
 mod csv;
 mod environment;
-mod expired;
+mod expired_read_notes;
 mod html;
 mod interactive_ranking;
 mod markdown;

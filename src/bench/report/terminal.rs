@@ -2,7 +2,7 @@
 //! modelled.
 
 use super::{
-    expired,
+    expired_read_notes,
     measured_cell::{self, Entry},
     ranking::{Ranking, rankings, verdicts},
 };
@@ -60,7 +60,7 @@ fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell]) {
             format!("{}{mark}", figure(run, cell))
         });
     }
-    let expired = expired::lines(run, cells);
+    let expired = expired_read_notes::lines(run, cells);
     paragraph(text, "expired: ", expired.iter().map(String::as_str).collect());
     let verdicts = verdicts(&rankings);
     // The verdicts of a comparison stand above all tables.

@@ -2,16 +2,16 @@
 //! of the publication.
 //!
 //! The experiments are suites of `plan`. `published` reads the published results, with source, machine and date,
-//! from `facts`; `measured` finds the metrics of a run; `kvbench`, `kvstore_bench`, `store_columns` and `ycsb` are the
+//! from `facts`; `measured` finds the metrics of a run; `tidwall_kvbench`, `kvstore_bench`, `store_columns` and `ycsb` are the
 //! layouts, made with `markdown_table` and `bar_chart`.
 
 mod bar_chart;
-mod kvbench;
 mod kvstore_bench;
 mod markdown_table;
 mod measured;
 mod published;
 mod store_columns;
+mod tidwall_kvbench;
 mod ycsb;
 
 use crate::{
@@ -83,7 +83,7 @@ pub fn text(run: &Run) -> Result<String, Error> {
         .map_err(|source| Error::Facts { publication: publication.name(), source })?;
     let ours = OwnMetrics::new(run, publication);
     let layout = match publication {
-        Publication::Kvbench => kvbench::layout(&facts, &ours),
+        Publication::Kvbench => tidwall_kvbench::layout(&facts, &ours),
         Publication::KvstoreBench => kvstore_bench::layout(&facts, &ours),
         Publication::Smallnest => store_columns::smallnest(&facts, &ours),
         Publication::Xdag => store_columns::xdag(&facts, &ours),

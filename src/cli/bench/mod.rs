@@ -1,7 +1,7 @@
 //! `kvbench bench`: flags to [`Options`].
 
-mod machine;
 mod result_file;
+mod run_conditions;
 mod value_parsers;
 
 use super::units::{count, positive_seconds, rate, seconds, size as bytes};
@@ -16,8 +16,8 @@ use crate::{
 };
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
-use machine::Machine;
 pub(super) use result_file::result_file;
+use run_conditions::Machine;
 use std::{
     env,
     path::{Path, PathBuf},

@@ -4,8 +4,8 @@ use super::{
     super::Batch,
     file::Storage,
     frame::{self, FrameChain, HEADER, PADDING, PIECE},
-    raw_record::{self, Placed},
     record::{self, Form, OVERHEAD},
+    segment_record::{self, Placed},
 };
 use std::{io, ops::RangeInclusive};
 
@@ -49,7 +49,7 @@ impl FrameWriter<'_> {
             Form::Redis => {
                 record::encode(batch, group, buffer, |buffer, head| self.make_room(buffer, head))?;
             }
-            Form::Raw => raw_record::encode(
+            Form::Raw => segment_record::encode(
                 batch,
                 group,
                 (&mut *buffer, &mut (&mut *self, places)),

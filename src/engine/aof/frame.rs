@@ -17,8 +17,8 @@
 //! header that were not known to be durable when the header was written.
 
 use super::{
-    raw_record::AsWritten,
     record::{DecodeStop, Form},
+    segment_record::AsWritten,
 };
 use crc32fast::Hasher;
 use std::hash::{BuildHasher, RandomState};

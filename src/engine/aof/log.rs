@@ -5,8 +5,8 @@ use super::{
     append::{FrameWriter, prepare},
     file::{self, Storage},
     frame::{self, FrameChain, HEADER, PIECE},
-    raw_record::Placed,
     record::Form,
+    segment_record::Placed,
 };
 use std::{
     io,

@@ -17,11 +17,11 @@ mod file;
 mod frame;
 mod log;
 mod open;
-mod raw_record;
 mod read_window;
 mod record;
 mod replay;
 mod rewrite;
+mod segment_record;
 #[cfg(test)]
 mod tests;
 
@@ -35,7 +35,7 @@ pub(super) use {
     file::Storage,
     frame::{FORMAT, newer_format},
     log::Aof,
-    open::{EMPTY, Restored, corrupt_values, read_last, read_sealed, recognise, verbatim_id},
+    open::{EMPTY, Restored, corrupt_values, load_hint, read_last, recognise, verbatim_id},
     record::{MAX_LENGTH, encode_set},
     replay::ReplayEnd,
     rewrite::STEP,

@@ -3,9 +3,9 @@
 use super::{
     super::{Batch, Error, Result},
     frame::{self, FrameChain, HEADER, Header, PADDING},
-    raw_record,
     read_window::Window,
     record::{self, DecodeStop, Form, Meaning, State},
+    segment_record,
 };
 use bumpalo::Bump;
 use std::{
@@ -69,7 +69,7 @@ impl Part<'_> {
 
     /// Returns the CRC-32 that a value of the batch was written with; `None` if an earlier version wrote it.
     pub(in super::super) fn sum(self, value: &[u8]) -> Option<u32> {
-        raw_record::sum_behind(self.bytes.get(self.index(value) + value.len()..)?)
+        segment_record::sum_behind(self.bytes.get(self.index(value) + value.len()..)?)
     }
 
     fn index(self, value: &[u8]) -> usize {

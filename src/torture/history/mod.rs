@@ -6,8 +6,8 @@
 //! refused in between (full disk), each of them may or may not have been executed, and each key is checked
 //! separately, except that the keys of one MSET or of one transaction are checked together.
 
+mod client_history;
 mod keys;
-mod record;
 mod request;
 #[cfg(test)]
 mod tests;
@@ -15,7 +15,7 @@ pub(super) mod value;
 mod verify;
 
 pub(super) use {
+    client_history::History,
     keys::{KEYS, SubjectCapabilities, key},
-    record::History,
     request::{Expected, ObservedValue, Request},
 };

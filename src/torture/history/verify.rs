@@ -1,8 +1,8 @@
 //! History checker: decides whether the data of a store are a state that the replies allow.
 
 use super::{
+    client_history::{BUDGET, History},
     keys::{BIG, FIRST_COUNTER, KEYS, deadline, groups, key},
-    record::{BUDGET, History},
     request::{Change, ObservedValue, RequestOutcome, Sent, State, after},
     value::Content,
 };

@@ -20,7 +20,7 @@ use crate::{
     },
     store::{
         CommitQueue,
-        running_time::{self, EverySecond},
+        pause_aware_clock::{self, EverySecond},
     },
 };
 use std::{
@@ -239,7 +239,7 @@ impl Shared<'_> {
     /// Returns the error of the first sync that fails, and syncs no more: a later sync that succeeds would not
     /// prove that the data is durable.
     fn sync_every_second(&self) -> Result<(), String> {
-        running_time::watch();
+        pause_aware_clock::watch();
         let mut schedule = EverySecond::start();
         while !self.stop.load(Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(20));

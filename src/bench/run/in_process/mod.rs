@@ -4,13 +4,13 @@ mod bench_context;
 mod close_reopen;
 pub mod driver;
 mod group_commit;
+mod input_file_reads;
 mod noop_data;
 mod open;
-mod open_store;
+mod opened_store;
 pub(super) mod recovery;
 mod retain_pop;
 mod slices;
-mod source_file_reads;
 mod worker;
 
 use super::{
@@ -34,7 +34,7 @@ use crate::{
 use close_reopen::{CloseReport, once};
 use driver::InProcessBench;
 use open::{fsync, loaded, open_options};
-use open_store::Opened;
+use opened_store::Opened;
 use std::{sync::Arc, time::Instant};
 
 /// Measures the cells of a job in this process. Returns a report for each, or the text of an error that leaves all
@@ -45,11 +45,11 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
         return recovery::measure(job, first).map(|outcome| vec![Report::of(first, outcome)]);
     }
     // Checked first: these cells need a file that this process has not read yet.
-    if let Some(outcome) = source_file_reads::measure(&first.workload) {
+    if let Some(outcome) = input_file_reads::measure(&first.workload) {
         return Ok(vec![Report::of(first, Outcome::Measured(outcome?))]);
     }
     let data =
-        Data::new(&first.workload).map_err(|error| source_file_reads::in_file(&first.workload, &error))?;
+        Data::new(&first.workload).map_err(|error| input_file_reads::in_file(&first.workload, &error))?;
     let data = Arc::new(data);
     let live = KeyLedger::new(data.capacity()).with_ttl(first.workload.ttl_ms, first.workload.keys);
     let live = Arc::new(live);

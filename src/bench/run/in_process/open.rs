@@ -1,6 +1,6 @@
 //! Opening and loading of the store of a job.
 
-use super::{noop_data, open_store::Opened};
+use super::{noop_data, opened_store::Opened};
 use crate::{
     bench::{
         data::{Data, key_ledger::KeyLedger},

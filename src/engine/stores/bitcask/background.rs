@@ -1,6 +1,6 @@
 //! Background thread of the engine `bitcask`: it syncs, merges segments, and writes hint files.
 
-use super::{description::NAME, read_sealed, segment_io::Files};
+use super::{description::NAME, load_hint, segment_io::Files};
 use crate::engine::{Error, Result};
 use std::{
     sync::{
@@ -160,7 +160,7 @@ fn work(files: &Files, rewrite: bool, stop: &dyn Fn() -> bool) -> Result<()> {
         }
         if !segment.has_hint.load(Ordering::Relaxed) {
             // A segment that cannot be read gets no hint; the segments behind it do.
-            let written = read_sealed::write_hint(&segment);
+            let written = load_hint::write_hint(&segment);
             failed = failed.and(written);
         }
     }

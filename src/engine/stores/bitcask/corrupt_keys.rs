@@ -4,7 +4,7 @@ use super::{
     hint::Hint,
     description::NAME,
     key_table::{KeyTable, ValuePosition},
-    read_sealed,
+    load_hint,
     segment::{OpenFiles, Segment},
 };
 use crate::engine::{
@@ -36,7 +36,7 @@ impl Corrupt {
     /// Fails if the segment cannot be read, or if anything but values is corrupt.
     pub(super) fn read(&mut self, segment: &Segment) -> Result<(Hint, u64)> {
         let (hint, tail) =
-            read_sealed::read(segment, &mut |restored| self.note_moved(segment.id, restored))?;
+            load_hint::read(segment, &mut |restored| self.note_moved(segment.id, restored))?;
         self.note_tail((segment.id, &segment.path), &tail);
         Ok((hint, tail.records))
     }

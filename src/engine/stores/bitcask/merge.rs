@@ -13,7 +13,7 @@ use super::{
     hint::{self, Entry, Hint},
     description::NAME,
     key_table::{ValuePosition, record_size},
-    read_sealed,
+    load_hint,
     segment::Segment,
     segment_io::Files,
     space_reserve::Fruitless,
@@ -156,7 +156,7 @@ impl Files {
         if live > free {
             return Ok(None);
         }
-        let hint = match read_sealed::hint_of(segment) {
+        let hint = match load_hint::hint_of(segment) {
             Ok(hint) => hint,
             // The key table knows the live values of the segment. The deletes of the segment are lost, but a merge of
             // the oldest segment does not need them.

@@ -23,7 +23,7 @@ mod lock;
 mod manifest;
 mod merge;
 mod open;
-mod read_sealed;
+mod load_hint;
 mod segment;
 mod segment_io;
 mod space_reserve;

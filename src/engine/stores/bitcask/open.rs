@@ -7,7 +7,7 @@ use super::{
     key_table::KeyTable,
     lock::{LOCK, LOCK_TEXT, Lock},
     manifest::{self, FIRST_LEN, FRESH, MANIFEST, Manifest},
-    read_sealed,
+    load_hint,
     segment::{OpenFiles, Segment, Segments, id_of, name_of, path_of},
     segment_io::Files,
 };
@@ -229,7 +229,7 @@ fn load(lock: Lock, listing: &Listing, most_open: u64) -> Result<Files> {
     let (sealed, last) = listing.split();
     for &id in sealed {
         let segment = Segment::sealed(path, id, &open)?;
-        read_sealed::hint_of(&segment)?.apply(&mut table);
+        load_hint::hint_of(&segment)?.apply(&mut table);
         segments.push(segment);
     }
     if last <= listing.newest {

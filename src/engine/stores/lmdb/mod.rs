@@ -1,7 +1,7 @@
 //! `lmdb`: LMDB through heed. A memory-mapped copy-on-write B+ tree in one file.
 
 mod file;
-mod file_growth;
+mod extend_ahead;
 #[cfg(test)]
 mod read_ahead_tests;
 
@@ -12,7 +12,7 @@ use crate::engine::{
     files::{self, FirstDirectory},
     mmap_read_ahead::{self, Advice},
 };
-use file_growth::Growth;
+use extend_ahead::Growth;
 use heed::{
     CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, FlagSetMode, MdbError, WithTls, types::Bytes,
 };

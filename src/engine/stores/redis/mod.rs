@@ -14,7 +14,7 @@ mod pipeline;
 mod request_encoding;
 mod routing;
 mod scripts;
-mod slots;
+mod slot_map;
 mod transaction;
 
 use crate::engine::{

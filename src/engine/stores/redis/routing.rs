@@ -9,7 +9,7 @@ use super::{
     login::Login,
     node::{NoReply, Node, Refusal, Sent, text},
     scripts::COMMIT,
-    slots::Slots,
+    slot_map::Slots,
 };
 use crate::engine::{Error, Result};
 use redis::{Value, cmd};

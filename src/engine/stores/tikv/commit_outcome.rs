@@ -6,7 +6,7 @@
 //! transaction is rolled back only if the error proves that its primary key was not committed. In all other cases the
 //! next reader of a locked key asks the region of the primary key, and commits or removes the lock accordingly.
 
-use super::{async_client::message, description::NAME};
+use super::{blocking_calls::message, description::NAME};
 use crate::engine::{Error, Result};
 use std::{future::Future, time::Duration};
 use tikv_client::{Error as Cause, Transaction};

@@ -1,7 +1,7 @@
 //! Connection to the TiKV cluster, and reads and scans of the keys of a store.
 
 use super::{
-    async_client::{self, Calls, message},
+    blocking_calls::{self, Calls, message},
     description::{MAX_KEY, NAME},
     page_scan::{Keys, Pages},
 };
@@ -96,7 +96,7 @@ impl Cluster {
             async move { TransactionClient::new_with_config(nodes, config).await }
         });
         let client = client.map_err(|error| {
-            let cause = async_client::cause(&error);
+            let cause = blocking_calls::cause(&error);
             Error::library(NAME, format!("no cluster answers at --pd {place}: {cause}; is it running{flags}"))
         })?;
         Ok(Self { client, keys: Keys::new(prefix), calls, failed: Mutex::default() })

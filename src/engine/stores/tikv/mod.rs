@@ -2,7 +2,7 @@
 //! Transactions over all regions use the two-phase commit of Percolator
 //! (<https://tikv.org/deep-dive/distributed-transaction/percolator/>).
 
-mod async_client;
+mod blocking_calls;
 mod optimistic_transaction;
 mod description;
 mod commit_outcome;

@@ -2,7 +2,7 @@
 //! them.
 
 use super::{
-    async_client::{TIMEOUT, unavailable},
+    blocking_calls::{TIMEOUT, unavailable},
     description::NAME,
     commit_outcome,
     connected_cluster::{Changes, Cluster},

@@ -5,7 +5,7 @@ use super::{
     super::{hint, open},
     *,
 };
-use crate::engine::{KeyRange, repair_log, stores::bitcask::read_sealed};
+use crate::engine::{KeyRange, repair_log, stores::bitcask::load_hint};
 
 /// Returns a store with three sealed segments with hint files, and the active segment.
 fn sealed() -> Store {
@@ -13,7 +13,7 @@ fn sealed() -> Store {
     store.fill(0, FULL * 3, 5);
     let sealed = store.engine().files.segments.sealed();
     assert!(sealed.len() >= 3);
-    sealed.iter().for_each(|segment| read_sealed::write_hint(segment).unwrap());
+    sealed.iter().for_each(|segment| load_hint::write_hint(segment).unwrap());
     store
 }
 

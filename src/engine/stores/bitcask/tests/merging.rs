@@ -272,7 +272,7 @@ fn random_merges_and_restarts_leave_what_a_map_holds() {
                 92..95 => {
                     let sealed = store.engine().files.segments.sealed();
                     sealed.iter().for_each(|segment| {
-                        crate::engine::stores::bitcask::read_sealed::write_hint(segment).unwrap()
+                        crate::engine::stores::bitcask::load_hint::write_hint(segment).unwrap()
                     });
                 }
                 _ => store.reopen(rng.random()),

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::engine::{
     Result,
-    aof::{ReplayEnd, Restored, corrupt_values, read_sealed},
+    aof::{ReplayEnd, Restored, corrupt_values, load_hint},
 };
 use std::sync::atomic::Ordering;
 
@@ -37,7 +37,7 @@ pub(super) fn hint_of(segment: &Segment) -> Result<Hint> {
 pub(super) fn read(segment: &Segment, look: &mut dyn FnMut(&Restored<'_>)) -> Result<(Hint, ReplayEnd)> {
     let mut hint = Hint::default();
     let file = segment.open()?;
-    let tail = read_sealed(&file, (NAME, &segment.path), &mut |restored| {
+    let tail = load_hint(&file, (NAME, &segment.path), &mut |restored| {
         hint.restore(segment.id, &restored);
         look(&restored);
     });
