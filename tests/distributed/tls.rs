@@ -9,6 +9,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{
     fs,
+    net::TcpListener,
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Child, Command, Stdio},
