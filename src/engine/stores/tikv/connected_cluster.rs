@@ -75,7 +75,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Fails if `access` is not usable with TiKV, or if no cluster replies within [`TIMEOUT`](async_client::TIMEOUT).
+    /// Fails if `access` is not usable with TiKV, or if no cluster replies within [`TIMEOUT`](blocking_calls::TIMEOUT).
     pub fn open(nodes: &[String], prefix: &[u8], access: &ClusterAccess) -> Result<Self> {
         Self::open_since(Instant::now(), nodes, prefix, access)
     }
@@ -485,7 +485,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         thread::spawn(move || listener.incoming().for_each(drop));
-        let begin = Instant::now().checked_sub(async_client::TIMEOUT - Duration::from_secs(1)).unwrap();
+        let begin = Instant::now().checked_sub(blocking_calls::TIMEOUT - Duration::from_secs(1)).unwrap();
         let error = open(begin, &address, &access);
         assert!(error.contains(&address) && error.contains("--cluster-tls-ca"), "{error}");
     }
