@@ -4,12 +4,12 @@ use crate::{fixtures, report};
 use kvbench::{
     bench::{
         report::terminal,
-        result::{Disturbance, Loses, Operation, Outcome, Run},
+        result::{Disturbance, Loses, Operation, Outcome, Run, Target},
     },
     engine::LossClass,
 };
 
-const SECOND: Loses = Loses { kill: LossClass::Seconds, power_cut: LossClass::Seconds };
+pub(crate) const SECOND: Loses = Loses { kill: LossClass::Seconds, power_cut: LossClass::Seconds };
 const CALM: [f64; 5] = [1000.0, 1010.0, 990.0, 1005.0, 995.0];
 
 fn times(factor: f64) -> Vec<f64> {
@@ -28,7 +28,7 @@ fn loses(store: &str, fsync: &str) -> Loses {
 }
 
 /// A run of a mix under policies, with a throughput for each repetition.
-fn mixed(stores: &[(&str, &str, &[f64])], may_lose: Option<Loses>) -> Run {
+pub(crate) fn mixed(stores: &[(&str, &str, &[f64])], may_lose: Option<Loses>) -> Run {
     let mut run = fixtures::run("custom", u32::try_from(stores[0].2.len()).unwrap());
     (run.suite, run.row_heading) = (None, "Workload".to_owned());
     for (store, fsync, figures) in stores {
@@ -272,6 +272,28 @@ fn undisturbed_repetitions_are_preferred_and_others_are_marked() {
     disturb(&mut run, 0, 0..2, 0.76);
     assert!(verdict(&run).contains("map is fastest"));
     assert!(!verdict(&run).contains("1.25 times"), "all repetitions count");
+}
+
+/// A suite of one store has nothing to say about each of its workloads.
+#[test]
+fn a_store_without_a_rival_is_named_once_for_the_run() {
+    let mut run = mixed(&[("map", "always", &CALM), ("map", "no", &CALM)], None);
+    let target = run.cells[0].target.clone();
+    let update = fixtures::workload("update", &[(Operation::Update, 1.0)]);
+    fixtures::add(&mut run, fixtures::cell("custom", "update", "map", target.clone(), update), &CALM);
+    assert_eq!(verdict(&run), "map is the only store: nothing to compare it with");
+    let work = run.cells[2].workload.clone();
+    let target = Target { store: "btree".to_owned(), ..target };
+    fixtures::add(&mut run, fixtures::cell("custom", "update", "btree", target, work), &times(0.5));
+    let text = verdict(&run);
+    assert!(
+        text.contains("map is fastest among stores that lose nothing, 2.00 times as fast as btree"),
+        "{text}"
+    );
+    assert!(
+        text.ends_with("\nmap is the only store of 2 of 3 workloads: nothing to compare it with"),
+        "{text}"
+    );
 }
 
 #[test]

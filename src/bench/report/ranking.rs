@@ -165,6 +165,14 @@ impl<'r, 'a> Ranking<'r, 'a> {
         self.places.get(self.groups.winner()?)
     }
 
+    /// Returns the name of the store if the ranking has no other one, neither ranked nor left out.
+    pub fn only_store(&self) -> Option<String> {
+        match self.places.as_slice() {
+            [only] if self.left_out.is_empty() => Some(only.entry.label()),
+            _ => None,
+        }
+    }
+
     /// Returns the verdict as a sentence without a final stop: the winner, or the reason why there is none.
     pub fn result(&self) -> String {
         let among = self.among();

@@ -27,24 +27,63 @@ pub fn text(run: &Run) -> String {
         first_verdicts(&mut text, run);
     }
     let names = run.cells.iter().filter(|cell| !cell.reference).map(|cell| cell.table.as_str());
+    let mut single = SingleStores::default();
     for name in distinct(names) {
         let cells: Vec<_> = run.cells.iter().filter(|cell| !cell.reference && cell.table == name).collect();
-        table(&mut text, run, name, &cells);
+        table(&mut text, run, name, &cells, &mut single);
         if run.suite.as_deref().is_some_and(|suite| matches!(suite, "smallnest" | "xdag")) {
+            let timed = |cell: &&Cell| cell.workload.step == CellKind::Operations;
+            let timed: Vec<_> = cells.into_iter().filter(timed).collect();
             let _ = writeln!(text, "\n{name}: mean latency, ns\n");
-            render(&mut text, run, &cells, &run.row_heading, Losses::Hidden, &|cell| mean_ns(run, cell));
+            render(&mut text, run, &timed, &run.row_heading, Losses::Hidden, &|cell| mean_ns(run, cell));
         }
     }
     if !run.cells.iter().any(|cell| cell.target.may_lose.is_some()) {
         paragraph(&mut text, "left out: ", run.left_out.iter().map(String::as_str).collect());
     }
+    let single = single.verdicts();
+    paragraph(&mut text, "verdict: ", single.iter().map(String::as_str).collect());
     text.push_str(&floor(run));
     text.push_str(&disturbed(run));
     text
 }
 
-/// Appends a table of `cells`, which have the table name `name`, and its verdict.
-fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell]) {
+/// Workloads of a run that were measured with one store only. One verdict for the run covers all of them.
+#[derive(Default)]
+struct SingleStores {
+    /// Name of the only store of each workload that has no other.
+    names: Vec<String>,
+    /// Number of all workloads of the run.
+    workloads: usize,
+}
+
+impl SingleStores {
+    /// Records the rankings of a table that have one store only, and returns the other rankings.
+    fn extract<'r, 'a>(&mut self, rankings: Vec<Ranking<'r, 'a>>) -> Vec<Ranking<'r, 'a>> {
+        self.workloads += rankings.len();
+        let (single, others): (Vec<_>, Vec<_>) =
+            rankings.into_iter().partition(|ranking| ranking.only_store().is_some());
+        self.names.extend(single.iter().filter_map(Ranking::only_store));
+        others
+    }
+
+    /// Returns a verdict for each store that was the only one of a workload, as a sentence without a final stop.
+    fn verdicts(&self) -> Vec<String> {
+        let verdict = |store: &str| {
+            let count = self.names.iter().filter(|other| *other == store).count();
+            let of = match count == self.workloads {
+                true => String::new(),
+                false => format!(" of {count} of {} workloads", self.workloads),
+            };
+            format!("{store} is the only store{of}: nothing to compare it with")
+        };
+        distinct(self.names.iter().map(String::as_str)).into_iter().map(verdict).collect()
+    }
+}
+
+/// Appends a table of `cells`, which have the table name `name`, and its verdict. Workloads with only one store are added
+/// to `single` instead.
+fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell], single: &mut SingleStores) {
     let entries: Vec<_> = cells.iter().map(|cell| Entry::new(run, cell, 0, (0, 0))).collect();
     let rankings = rankings(&entries);
     let best: Vec<_> = rankings.iter().filter_map(|one| Some(one.winner()?.entry.cell.id.as_str())).collect();
@@ -62,9 +101,9 @@ fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell]) {
     }
     let expired = expired_read_notes::lines(run, cells);
     paragraph(text, "expired: ", expired.iter().map(String::as_str).collect());
-    let verdicts = verdicts(&rankings);
     // The verdicts of a comparison stand above all tables.
     if run.comparisons.is_empty() {
+        let verdicts = verdicts(&single.extract(rankings));
         paragraph(text, "verdict: ", verdicts.iter().map(String::as_str).collect());
     }
 }
