@@ -69,7 +69,7 @@
     saw.kinds = charts.map((one) => one.getAttribute("aria-label")).filter((words) => words.includes(" by kind of ")).join("\n");
     const box = document.documentElement;
     // What runs out of its own place, over its neighbour.
-    const places = [...document.querySelectorAll(".matrix th, .matrix td, .chooser *, .plain th, .plain td")];
+    const places = [...document.querySelectorAll(".matrix th, .matrix td, .chooser *, .plain th, .plain td, .scroll:has(> .plain)")];
     // A closed SELECT shows one option; its longest one may be wider, depending on the fonts.
     const cut = places.filter((one) => one.clientWidth > 0 && one.scrollWidth > one.clientWidth + 1 && !["PRE", "SELECT"].includes(one.tagName));
     const words = cut.map((one) => one.textContent.trim()).join("|");
