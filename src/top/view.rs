@@ -29,6 +29,10 @@ pub(super) fn render(server: &str, last: &InfoSnapshot, now: &InfoSnapshot, widt
 fn head(server: &str, now: &InfoSnapshot, width: usize) -> String {
     let known = |name: &str| now.text(name).unwrap_or("?").to_owned();
     let what = match (now.text("kvbench_version"), now.text("store")) {
+        // Without files there is nothing to sync, whatever the policy is.
+        (Some(version), Some(store)) if now.text("aof_enabled") == Some("0") => {
+            format!("kvbench {version}, {store}, in memory")
+        }
         (Some(version), Some(store)) => format!("kvbench {version}, {store}, fsync {}", known("fsync")),
         _ => format!("redis {}", known("redis_version")),
     };

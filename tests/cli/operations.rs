@@ -70,6 +70,16 @@ fn top_shows_a_server_at_work() {
     assert!(!gone.status.success() && gone.stderr.contains(&address), "{}", gone.stderr);
 }
 
+/// INFO says that such a store has no file, so its fsync policy means nothing.
+#[test]
+fn top_shows_no_fsync_policy_of_a_store_without_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--path", ":memory:", "--fsync", "always"]);
+    let ended = run(dir.path(), &["top", &server.address.to_string(), "-n", "1"]);
+    let head = ended.stdout.lines().next().unwrap_or_default();
+    assert!(head.contains(", map, in memory ") && !head.contains("fsync"), "{}", ended.stdout);
+}
+
 #[test]
 fn completions_and_the_manual_know_every_flag() {
     let dir = tempfile::tempdir().unwrap();
