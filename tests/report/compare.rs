@@ -111,6 +111,18 @@ fn cells_of_one_run_only_are_listed() {
     assert_eq!(code, Some(0), "{output}");
 }
 
+/// Two results of different suites have no cell in common: that is said in one line, and the cells only on request.
+#[test]
+fn many_cells_of_one_run_only_are_counted() {
+    let rows = ["a", "b", "c", "d"].map(|row| (row, CALM));
+    let (code, output) = compare(&run(&rows), &run(&[("new", CALM)]), &[]);
+    assert_eq!(code, Some(2), "{output}");
+    let line = "cells of one run: 4 only in the first run, 1 only in the second run; --all lists them\n";
+    assert!(output.contains(line) && output.matches("only in").count() == 2, "{output}");
+    let (_, output) = compare(&run(&rows), &run(&[("new", CALM)]), &["--all"]);
+    assert!(output.contains("only in the first run: d\nonly in the second run: new\n"), "{output}");
+}
+
 /// A second run that was stopped before a cell has not kept any limit of it.
 #[test]
 fn a_cell_without_figures_in_the_second_run_keeps_no_limit() {

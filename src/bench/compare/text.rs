@@ -10,6 +10,8 @@ const STORES: [&str; 5] = ["store", "access and policy", "what", "ratio (95%)", 
 const CELLS: [&str; 5] = ["cell", "what", "median", "ratio", ""];
 /// Minimum detectable loss, as a fraction, above which the summary advises to reduce the noise.
 const BLIND: f64 = 0.3;
+/// Maximum number of cells of one run only that are listed without `--all`.
+const MAX_LISTED: usize = 3;
 
 impl Comparison {
     /// Returns the comparison as text: the summary, warnings, and the rows of stores and cells that differ, or all rows
@@ -33,16 +35,26 @@ impl Comparison {
         if !cells.is_empty() {
             text.push_str(&format!("\nCells:\n\n{}", table(&CELLS, cells)));
         }
-        for (which, ids) in [("first", &self.only_first), ("second", &self.only_second)] {
-            for id in ids {
-                text.push_str(&format!("only in the {which} run: {}\n", printable(id)));
-            }
-        }
+        text.push_str(&self.cells_of_one_run(all));
         let hidden = self.unchanged();
         if !all && hidden > 0 {
             text.push_str(&format!("\n{hidden} rows show no change; --all shows them\n"));
         }
         text
+    }
+
+    /// Returns the cells that only one run has: a line for each if they are few or `all` are wanted, otherwise their
+    /// numbers in one line.
+    fn cells_of_one_run(&self, all: bool) -> String {
+        let runs = [("first", &self.only_first), ("second", &self.only_second)];
+        if all || runs.iter().all(|(_, ids)| ids.len() <= MAX_LISTED) {
+            let line = |which: &str, id: &str| format!("only in the {which} run: {}\n", printable(id));
+            return runs.iter().flat_map(|(which, ids)| ids.iter().map(|id| line(which, id))).collect();
+        }
+        let counts = runs.iter().filter(|(_, ids)| !ids.is_empty());
+        let counts: Vec<_> =
+            counts.map(|(which, ids)| format!("{} only in the {which} run", ids.len())).collect();
+        format!("cells of one run: {}; --all lists them\n", counts.join(", "))
     }
 
     fn stores(&self, all: bool) -> Vec<[String; 5]> {
