@@ -1,5 +1,6 @@
 //! Markdown tables, aligned for a terminal.
 
+use super::measured::NONE;
 use crate::bench::result::text_table;
 
 /// A Markdown table.
@@ -17,6 +18,13 @@ impl Grid {
 
     pub fn push(&mut self, line: Vec<String>) {
         self.lines.push(line);
+    }
+
+    /// Adds a line, unless all its numbers are [`NONE`].
+    pub fn push_known(&mut self, line: Vec<String>) {
+        if line.iter().skip(self.words).any(|number| number != NONE) {
+            self.push(line);
+        }
     }
 }
 

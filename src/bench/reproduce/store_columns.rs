@@ -48,19 +48,16 @@ impl Layout<'_> {
         for row in &self.rows {
             for (name, table) in &self.published {
                 let figures = columns.iter().map(|column| table.figure(row, column).unwrap_or(NONE));
-                grid.push([*row, *name].into_iter().chain(figures).map(str::to_owned).collect());
+                grid.push_known([*row, *name].into_iter().chain(figures).map(str::to_owned).collect());
             }
             let figures =
                 columns.iter().map(|column| (self.find)(row, column).map_or(NONE.into(), self.show));
-            grid.push([*row, "ours"].map(str::to_owned).into_iter().chain(figures).collect());
+            grid.push_known([*row, "ours"].map(str::to_owned).into_iter().chain(figures).collect());
             let Some(each) = self.each else { continue };
             let pairs: Vec<_> = columns.iter().map(|column| each(row, column)).collect();
             for (place, name) in ["published, each", "ours, each"].into_iter().enumerate() {
                 let figures = pairs.iter().map(|pair| pair.get(place).cloned().unwrap_or_default());
-                let line: Vec<_> = [*row, name].map(str::to_owned).into_iter().chain(figures).collect();
-                if line.iter().skip(2).any(|figure| figure != NONE) {
-                    grid.push(line);
-                }
+                grid.push_known([*row, name].map(str::to_owned).into_iter().chain(figures).collect());
             }
         }
         grid
