@@ -24,6 +24,8 @@ mod value_parsers;
 #[cfg(feature = "bench")]
 use crate::bench::report::tracking_services::Format;
 use crate::engine::Kind;
+#[cfg(feature = "bench")]
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 #[cfg(feature = "top")]
 use std::time::Duration;
@@ -206,6 +208,10 @@ pub enum CliError {
         /// Flag that takes the name of a store: `--store`, or `--stores` of `bench`.
         flag: &'static str,
     },
+    /// `kvbench reproduce` without a publication: the list of all.
+    #[cfg(feature = "bench")]
+    #[error("reproduce: name the publication to repeat:\n{0}\nTo go on: kvbench reproduce redb --quick")]
+    NoPublication(String),
     /// Subcommand of a feature that this build lacks.
     #[error("this build has no `kvbench {command}`: build it with --features {feature}")]
     NotBuilt {
@@ -319,7 +325,8 @@ pub struct Compare {
     /// A; with 2 when that cannot be decided
     #[arg(long, value_name = "PERCENT", value_parser = bench::percent)]
     pub fail_above: Option<f64>,
-    /// Show all rows, with those without a change: equal within the limit (3% without --fail-above), or cannot tell
+    /// Show all rows, with those without a change (equal within the limit, which is 3% without --fail-above, or cannot
+    /// tell), and each cell that only one run has
     #[arg(long)]
     pub all: bool,
 }
@@ -343,13 +350,15 @@ impl Cli {
         let mut command = command_line();
         let matches = command.try_get_matches_from_mut(words);
         matches.and_then(|matches| Self::from_arg_matches(&matches)).or_else(|error| {
-            match help::store_without_flag(&error) {
-                Some(store) => {
-                    let flag = if first == "bench" { "--stores" } else { "--store" };
-                    Err(CliError::StoreWithoutFlag { store, flag })
-                }
-                None => error.format(&mut command).exit(),
+            if let Some(store) = help::store_without_flag(&error) {
+                let flag = if first == "bench" { "--stores" } else { "--store" };
+                return Err(CliError::StoreWithoutFlag { store, flag });
             }
+            #[cfg(feature = "bench")]
+            if first == "reproduce" && error.kind() == ErrorKind::MissingRequiredArgument {
+                return Err(CliError::NoPublication(reproduce::publications()));
+            }
+            error.format(&mut command).exit()
         })
     }
 }

@@ -2,9 +2,13 @@
 
 use super::{
     bench::{percent_to_100, result_file, server_arguments},
+    help::value_lines,
     units::{count, positive_seconds, rate, seconds, size},
 };
-use crate::bench::plan::options::{Options, Preset, Publication, RunConditions, Suite};
+use crate::bench::{
+    plan::options::{Options, Preset, Publication, RunConditions, Suite},
+    run,
+};
 use bytesize::ByteSize;
 use clap::Args;
 use std::{env, path::PathBuf};
@@ -76,6 +80,11 @@ pub struct Reproduce {
     foreign: f64,
 }
 
+/// Returns a line for each publication: its name and its experiment.
+pub(super) fn publications() -> String {
+    value_lines::<Publication>(13)
+}
+
 impl Reproduce {
     /// Returns `true` with `--dry-run`.
     pub fn is_dry(&self) -> bool {
@@ -86,8 +95,8 @@ impl Reproduce {
     ///
     /// # Errors
     ///
-    /// With `--resume`, if there is no result file to continue.
-    pub fn options(self) -> anyhow::Result<Options> {
+    /// [`run::Error::NothingToResume`] with `--resume`, if there is no result file to continue.
+    pub fn options(self) -> Result<Options, run::Error> {
         let publication = self.publication;
         let cache = match publication {
             Publication::Redb => REDBS_CACHE,

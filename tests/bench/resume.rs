@@ -2,7 +2,7 @@
 
 use crate::{
     command::{bench, command, measurement, read, stderr},
-    support::{KVBENCH, PATIENCE},
+    support::{KVBENCH, PATIENCE, Server},
 };
 use kvbench::bench::result::Environment;
 use std::{
@@ -108,6 +108,34 @@ fn another_machine_does_not_complete_it() {
     let _ = fs::remove_dir(&stores);
 }
 
+/// A run that was killed leaves its keys on an external server. The flag that removes them, which the refusal names, does
+/// not make the run another one.
+#[test]
+fn a_killed_run_of_a_target_is_completed_with_flush_target() {
+    let (dir, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = Server::start(data.path(), &["--path", ":memory:"]);
+    let address = server.address.to_string();
+    let flags = ["--target", &address, "--operations", "100", "--keys", "10", "--repetitions", "2"];
+    assert!(bench(dir.path(), &flags).status.success());
+    let mut run = read(dir.path());
+    let all = run.samples.len();
+    run.finished = false;
+    run.samples.pop();
+    fs::write(dir.path().join("result.json"), serde_json::to_vec(&run).unwrap()).unwrap();
+    server.connect().call(&["SET", "left", "behind"]);
+    let refused = bench(dir.path(), &[&flags[..], &["--resume"]].concat());
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(
+        stderr(&refused).contains("holds 1 keys; empty it, or add --flush-target"),
+        "{}",
+        stderr(&refused)
+    );
+    let output = bench(dir.path(), &[&flags[..], &["--resume", "--flush-target"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let run = read(dir.path());
+    assert!(run.finished && run.samples.len() == all);
+}
+
 /// A new run under a name of its own would not be the one that was asked for.
 #[test]
 fn without_a_result_there_is_nothing_to_resume() {
@@ -118,9 +146,15 @@ fn without_a_result_there_is_nothing_to_resume() {
         (&["reproduce", "redb", "--stores", "map", "--resume"], "reproduce-redb"),
     ] {
         let output = Command::new(KVBENCH).current_dir(dir.path()).args(words).output().unwrap();
-        assert!(!output.status.success());
-        let expected = format!("--resume: there is no {prefix}-*.json here");
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        let expected =
+            format!("--resume: there is no {prefix}-*.json in the working directory; name the result file");
         assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
+        let words = [words, &["--output", "missing.json"]].concat();
+        let output = Command::new(KVBENCH).current_dir(dir.path()).args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        let expected = "--resume: there is no missing.json; name the result file of the stopped run";
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
     }
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing was started");
 }

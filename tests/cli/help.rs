@@ -274,3 +274,18 @@ fn the_readme_says_what_the_stores_promise() {
         }
     }
 }
+
+/// Whoever does not know the names of the publications finds them, and the command to go on with.
+#[test]
+fn reproduce_without_a_publication_lists_them() {
+    let said = misuse(&["reproduce"]);
+    for line in [
+        "\n  redb          The table of redb's README\n",
+        "\n  ycsb          YCSB's core workloads over 20 GB\n",
+    ] {
+        assert!(said.contains(line), "{said}");
+    }
+    assert!(said.ends_with("\nTo go on: kvbench reproduce redb --quick\n"), "{said}");
+    assert_eq!(said.lines().count(), 8, "{said}");
+    assert_eq!(misuse(&["reproduce", "--quick"]), said);
+}

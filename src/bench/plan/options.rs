@@ -262,13 +262,13 @@ pub enum Suite {
     Kvbench,
     /// Set, get, both at the same time, delete, batches, in process (smallnest's fork)
     Smallnest,
-    /// Set, get, both at the same time, delete, batches, over blocks of 512 bytes from a file (XDAG KV Bench)
+    /// The work of smallnest over blocks of 512 bytes from a file (XDAG KV Bench)
     Xdag,
     /// Load, and the core workloads A to F of YCSB over records of 1,000 bytes
     Ycsb,
     /// The rows of the table in redb's README: loads, batches, reads, deletes, compaction
     Redb,
-    /// Sizes on disk, bytes written and read, and recovery after a kill (bytes of the device need root)
+    /// Sizes on disk, bytes written and read, recovery after a kill (device bytes need root)
     Storage,
     /// A published experiment with its own parameters (`kvbench reproduce`)
     #[value(skip)]

@@ -20,6 +20,12 @@ pub enum Error {
         .0.display()
     )]
     Exists(PathBuf),
+    /// Name of the missing result file.
+    #[error(
+        "--resume: there is no {0}; name the result file of the stopped run with --output FILE, or leave --resume out to \
+        start a new run"
+    )]
+    NothingToResume(String),
     #[error("--resume {}: it is the result of another {what}; start a new run with another --output", .path.display())]
     Differs { path: PathBuf, what: &'static str },
     #[error(
@@ -51,7 +57,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Plan(_) | Self::Exists(_) | Self::Differs { .. } | Self::NoProgram { .. } => 2,
-            Self::Conduct(_) | Self::NoSpace(_) | Self::Target { .. } => 2,
+            Self::NothingToResume(_) | Self::Conduct(_) | Self::NoSpace(_) | Self::Target { .. } => 2,
             Self::Stopped { signal, .. } => 128 + *signal as u8,
             _ => 1,
         }

@@ -50,7 +50,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use job_messages::Report;
 use memory_limit::MemoryGroup;
 pub(in crate::bench) use resource_meter::LEAST_USER_BYTES;
-use result_writer::{record, save, stopped, without_output};
+use result_writer::{measured_words, record, save, stopped};
 use std::{
     fs::{self, File},
     io::{self, BufReader, IsTerminal},
@@ -191,7 +191,10 @@ fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
 /// measurements do not belong in one result.
 fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
     let path = &options.output;
-    let file = File::open(path).map_err(Error::file(path))?;
+    let file = File::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::NothingToResume(path.display().to_string()),
+        _ => Error::file(path)(error),
+    })?;
     let mut run: Run = serde_json::from_reader(BufReader::new(file))
         .map_err(|error| Error::File { path: path.clone(), source: error.into() })?;
     let differs = |what| Err(Error::Differs { path: path.clone(), what });
@@ -201,7 +204,7 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
     if run.environment.commit.as_deref() != option_env!("KVBENCH_COMMIT") {
         return differs("build of kvbench");
     }
-    if without_output(&run.command) != without_output(&options.command) {
+    if measured_words(&run.command) != measured_words(&options.command) {
         return differs("command line");
     }
     let is_repeated = run.comparisons.is_empty();

@@ -12,8 +12,16 @@ use std::{
     path::Path,
 };
 
+/// Returns the arguments of a command line that decide what is measured: without those of the result file, and without
+/// `--flush-target`, which may be added to resume a run that was killed.
+pub(super) fn measured_words(command: &[String]) -> Vec<&str> {
+    let mut words = without_output(command);
+    words.retain(|word| *word != "--flush-target");
+    words
+}
+
 /// Returns the arguments of a command line without `--output` and its value, and without `--force`.
-pub(super) fn without_output(command: &[String]) -> Vec<&str> {
+fn without_output(command: &[String]) -> Vec<&str> {
     let mut words = command.iter().map(String::as_str);
     let mut kept = Vec::new();
     while let Some(word) = words.next() {

@@ -4,18 +4,22 @@ mod result_file;
 mod run_conditions;
 mod value_parsers;
 
-use super::units::{count, positive_seconds, rate, seconds, size as bytes};
+use super::{
+    help::value_lines,
+    units::{count, positive_seconds, rate, seconds, size as bytes},
+};
 use crate::{
     bench::{
         plan::options::{
             CustomWorkload, Durability, ExternalServer, Interleave, Options, RunConditions, Suite,
         },
         result::{Commits, Loses, Order, Size, Target, statistics::margin::Margin},
+        run,
     },
     engine::{Compression, Fsync},
 };
 use bytesize::ByteSize;
-use clap::{Args, ValueEnum};
+use clap::Args;
 pub(super) use result_file::result_file;
 use run_conditions::Machine;
 use std::{
@@ -220,12 +224,7 @@ struct WireFlags {
 
 /// Returns the part of `kvbench bench -h` with a line for each suite, and some examples.
 pub(super) fn short_help() -> String {
-    let mut text = "Suites:\n".to_owned();
-    for word in Suite::value_variants().iter().filter_map(ValueEnum::to_possible_value) {
-        let help = word.get_help().map(ToString::to_string).unwrap_or_default();
-        text.push_str(&format!("  {:<10} {help}\n", word.get_name()));
-    }
-    text.push_str("\nExamples:\n");
+    let mut text = format!("Suites:\n{}\n\nExamples:\n", value_lines::<Suite>(10));
     text.push_str("  kvbench bench --suite ycsb --stores lmdb,redb --quick\n");
     text.push_str("  kvbench bench --mix get=0.9,update=0.1 --value-bytes 1KiB --may-lose second --quick\n");
     text.push_str("All flags, in groups: kvbench bench --help");
@@ -249,8 +248,8 @@ impl Bench {
     ///
     /// # Errors
     ///
-    /// With `--resume`, if there is no result file to continue.
-    pub fn options(self) -> anyhow::Result<Options> {
+    /// [`run::Error::NothingToResume`] with `--resume`, if there is no result file to continue.
+    pub fn options(self) -> Result<Options, run::Error> {
         let default = Options::default();
         let (repetitions, warmup_seconds) = self.machine.defaults();
         let name = self.suite.map_or(self.workload.name.clone(), |suite| suite.name().into());

@@ -1,6 +1,6 @@
 //! Default name of a result file.
 
-use anyhow::Context;
+use crate::bench::run::Error;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -12,14 +12,13 @@ use std::{
 ///
 /// # Errors
 ///
-/// Fails if `resume` and the working directory has no result file of that name.
-pub fn result_file(asked: Option<PathBuf>, prefix: &str, resume: bool) -> anyhow::Result<PathBuf> {
+/// [`Error::NothingToResume`] if `resume` and the working directory has no result file of that name.
+pub fn result_file(asked: Option<PathBuf>, prefix: &str, resume: bool) -> Result<PathBuf, Error> {
     match (asked, resume) {
         (Some(path), _) => Ok(path),
         (None, false) => Ok(format!("{prefix}-{}.json", time()).into()),
-        (None, true) => newest(Path::new("."), prefix).with_context(|| {
-            format!("--resume: there is no {prefix}-*.json here; name the file with --output FILE")
-        }),
+        (None, true) => newest(Path::new("."), prefix)
+            .ok_or_else(|| Error::NothingToResume(format!("{prefix}-*.json in the working directory"))),
     }
 }
 
