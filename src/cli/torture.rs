@@ -24,9 +24,9 @@ Examples:
   kvbench torture --mode power -- redis-server --port {port} --dir {dir} --appendonly yes --appendfsync always
   kvbench torture --table torture.json
 
-Exit code: 0, or 1 when a round failed: a write was lost that the store promises to keep, only part of an MSET or
-of a transaction was there, a deadline was lost, a value was wrong, or the server did not start again. The
-directory of that round is kept, and the command that repeats it is printed. The same seed makes the same plan,
+Exit code: 0, or 1 when a round failed: a write was lost that the store promises to keep, only part of an MSET or \
+of a transaction was there, a deadline was lost, a value was wrong, or the server did not start again. The \
+directory of that round is kept, and the command that repeats it is printed. The same seed makes the same plan, \
 but not the same timing.
 
 Modes other than kill mount a file system through /dev/fuse: as root, or with fusermount3.";

@@ -255,7 +255,7 @@ fn broken_files_are_all_named_and_nothing_is_written() {
     fixtures::save(&fixtures::small(), &dir.path().join("good.json"));
     let output = kvbench(dir.path(), &["report", "."]);
     let error = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert!(error.contains("torn.json") && error.contains("later.json has schema"), "{error}");
     assert!(!error.contains("good.json"), "{error}");
     assert!(!dir.path().join("report.md").exists());
@@ -280,7 +280,7 @@ fn the_command_of_a_run_does_not_replace_its_result() {
 fn an_empty_directory_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let output = kvbench(dir.path(), &["report", "."]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("no .json file in ."));
 }
 

@@ -45,8 +45,12 @@ fn dry_run(options: &Options) -> anyhow::Result<()> {
 }
 
 /// Returns the exit code of the program for an error of a measuring subcommand: the one that a benchmark run's error
-/// has; otherwise 1.
+/// has; 2 if a result file cannot be read; otherwise 1.
 pub(super) fn exit_code(error: &anyhow::Error) -> u8 {
+    let of_report = || matches!(error.downcast_ref(), Some(report::ReportError::Read(_)));
+    if error.is::<run_file::ReadError>() || of_report() {
+        return 2;
+    }
     let of_reproduction = || match error.downcast_ref() {
         Some(reproduce::Error::Run(error)) => Some(error),
         _ => None,

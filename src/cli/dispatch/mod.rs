@@ -18,7 +18,11 @@ use crate::{
 };
 use anyhow::Context;
 use output::print;
-use std::{process::ExitCode, time::Instant};
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+    time::Instant,
+};
 
 /// Executes the command line of this process, and returns its exit code. The engines of `others` are added to those of
 /// this build: they are listed, served, measured and crash-tested in the same way.
@@ -166,7 +170,8 @@ fn torture(options: crate::cli::Torture) -> anyhow::Result<()> {
 
 /// Prints an error to standard error, and returns `code` as the exit code of the program.
 fn report_error(error: &anyhow::Error, code: u8) -> ExitCode {
-    eprintln!("kvbench: {}", error_line(error));
+    // Standard error may be closed (`2>&1 | head`); the exit code is still of use.
+    let _ = writeln!(io::stderr(), "kvbench: {}", error_line(error));
     ExitCode::from(code)
 }
 
