@@ -56,7 +56,7 @@ const ENGINE: &[&[&str]] = &[
     &["cluster_access", "files", "mmap_read_ahead"],
     &["batch"],
     &["error"],
-    &["info"],
+    &["description"],
     &["options"],
     &["machine_memory", "key_value_headers"],
 ];
