@@ -83,6 +83,22 @@ fn readers_take_turns_until_the_budget_is_used_up() {
     assert!(!dir.path().join("kvbench-bench.tmp").exists());
 }
 
+/// Without `--detect` a comparison has five blocks, and says what they can find.
+#[test]
+fn five_blocks_tell_what_a_smaller_difference_would_need() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = bench(dir.path(), &[READS, &["--budget", "10m", "--warm-up", "0.1"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let run = read(dir.path());
+    check(&run);
+    let comparison = &run.comparisons[0];
+    assert_eq!(comparison.blocks.len(), 5);
+    assert!(matches!(comparison.end, Some(End::Decided | End::FirstBlocks)), "{:?}", comparison.end);
+    assert!(stderr(&output).contains("estimate: about 5 blocks ("), "{}", stderr(&output));
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(stdout.contains("the instances of a store vary by "), "{stdout}");
+}
+
 #[test]
 fn writers_do_equal_work_in_every_block() {
     let dir = tempfile::tempdir().unwrap();

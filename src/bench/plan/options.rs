@@ -93,8 +93,8 @@ pub struct Options {
 /// Limits of a comparison in which stores take turns (`--interleave`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interleave {
-    /// `--detect`: difference of the rates below which two stores count as equal.
-    pub margin: Margin,
+    /// `--detect`: difference that the comparison shall find; without it, the comparison ends after the first blocks.
+    pub detect: Option<Margin>,
     /// `--budget`: maximum time to compare the stores of one table, in seconds.
     pub budget_seconds: f64,
 }

@@ -19,8 +19,7 @@ use crate::{
             looks::Looks,
             margin::Margin,
             pairwise::{Pair, Pairwise, RankGroups},
-            sample_size::MAX_BLOCKS,
-            verdict::Verdict,
+            verdict::{Verdict, deciding},
         },
     },
     engine::LossClass,
@@ -198,7 +197,7 @@ impl<'r, 'a> Ranking<'r, 'a> {
             return format!(
                 "no winner{among}: cannot tell which of {near} {}{}",
                 self.superlative(true),
-                self.budget(undecided)
+                self.needed(undecided)
             );
         }
         if best.len() > 1 {
@@ -210,18 +209,28 @@ impl<'r, 'a> Ranking<'r, 'a> {
         format!("{} {}{among}{}", name(first), self.superlative(true), by.unwrap_or_default())
     }
 
-    /// Returns the number of repetitions that would decide the comparisons of `undecided` stores with the first, as the
-    /// end of a sentence: "; about 23 repetitions would decide".
-    fn budget(&self, undecided: &[usize]) -> String {
-        let verdicts = undecided.iter().filter_map(|store| Some(self.places.get(*store)?.to_first?.verdict));
-        let needed = verdicts.map(|verdict| match verdict {
-            Verdict::CannotTell { blocks, .. } => blocks,
-            _ => Some(0),
-        });
-        match needed.collect::<Option<Vec<_>>>().and_then(|needed| needed.into_iter().max()) {
-            Some(repetitions) => format!("; about {repetitions} repetitions would decide"),
-            None => format!("; {MAX_BLOCKS} repetitions would not decide"),
+    /// Returns what would decide the comparisons of `undecided` stores with the first, as the end of a sentence.
+    fn needed(&self, undecided: &[usize]) -> String {
+        let open: Vec<_> = undecided
+            .iter()
+            .filter_map(|store| match self.places.get(*store)?.to_first?.verdict {
+                Verdict::CannotTell { blocks, may_be_equal, .. } => Some((blocks, may_be_equal)),
+                _ => None,
+            })
+            .collect();
+        if open.is_empty() {
+            return String::new();
         }
+        let blocks: Option<Vec<u32>> = open.iter().map(|(blocks, _)| *blocks).collect();
+        let blocks = blocks.map(|blocks| blocks.into_iter().max().unwrap_or(0));
+        let may_be_equal = open.iter().all(|(_, may_be_equal)| *may_be_equal);
+        let first = self.places.first().map(|place| place.entry);
+        let comparison = first.and_then(|entry| entry.run.comparison(&entry.cell.id));
+        let amount = |blocks| match comparison {
+            Some(comparison) => comparison.amount(blocks),
+            None => format!("{blocks} repetitions"),
+        };
+        format!("; {}", deciding(blocks, may_be_equal, self.margin, amount))
     }
 
     /// Returns the reason why the ranking has too few repetitions for a verdict, as a clause.

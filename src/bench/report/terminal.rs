@@ -120,13 +120,16 @@ fn first_verdicts(text: &mut String, run: &Run) {
         let end = match comparison.end {
             Some(End::Decided) => "each pair has a verdict",
             Some(End::Planned) => "the last planned look is over",
+            Some(End::FirstBlocks) => "--detect measures more",
             Some(End::Budget) => "--budget allows no more",
             Some(End::Failed) => "fewer than two stores could be measured",
             None => "not complete",
         };
-        let seconds = comparison.seconds();
-        let _ =
-            writeln!(text, "  {} blocks in {:.1} minutes; {end}", comparison.blocks.len(), seconds / 60.0);
+        let seconds = number_format::duration(comparison.seconds());
+        let _ = writeln!(text, "  {} blocks in {seconds}; {end}", comparison.blocks.len());
+        if let Some(findings) = comparison.findings(&run.sound_stores(comparison)) {
+            let _ = writeln!(text, "  {findings}");
+        }
     }
 }
 

@@ -56,6 +56,9 @@ pub struct Slicing {
     pub is_like_alone: bool,
     /// Duration of the pilot in seconds, with the loads of the stores.
     pub seconds: f64,
+    /// Seconds that the loads and warm-ups of the pilot took.
+    #[serde(default)]
+    pub load_seconds: f64,
 }
 
 impl Slicing {
@@ -140,6 +143,21 @@ pub struct PairVerdict {
     pub verdict: VerdictKind,
     /// Verdict on the first store as a sentence without subject: "faster by at least 4.1%".
     pub sentence: String,
+    /// Blocks and time after which a verdict is likely; absent if there is a verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needed: Option<Needed>,
+}
+
+/// Blocks and time that would decide a comparison of two stores, if the estimates so far are right.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Needed {
+    /// Number of blocks, with those that are measured; absent above 1000.
+    pub blocks: Option<u32>,
+    /// Seconds of these blocks, with the pilot.
+    pub seconds: Option<f64>,
+    /// `true` if equality can be shown; `false` if the difference is so near the margin, or so far beyond it, that only a
+    /// difference can be shown.
+    pub may_be_equal: bool,
 }
 
 /// Kind of the verdict on the first of two compared stores. The margin is the difference below which stores count as
@@ -169,6 +187,8 @@ pub enum End {
     Decided,
     /// The planned number of blocks is measured.
     Planned,
+    /// The first five blocks are measured, and no difference to detect was given (`--detect`).
+    FirstBlocks,
     /// Another block would exceed the time of `--budget`.
     Budget,
     /// Fewer than two stores could be measured without a failure.
@@ -201,6 +221,12 @@ impl Block {
 }
 
 impl Comparison {
+    /// Returns what would decide a comparison with this verdict; `None` if it is decided.
+    fn needed(&self, verdict: Verdict) -> Option<Needed> {
+        let Verdict::CannotTell { blocks, may_be_equal, .. } = verdict else { return None };
+        Some(Needed { blocks, seconds: blocks.map(|blocks| self.seconds_of(blocks)), may_be_equal })
+    }
+
     /// Returns the seconds that the comparison has taken so far: its pilot and its blocks.
     pub fn seconds(&self) -> f64 {
         let pilot = self.slicing.as_ref().map_or(0.0, |slicing| slicing.seconds);
@@ -234,7 +260,8 @@ impl Comparison {
                 high: pair.interval.1,
                 blocks: pair.blocks,
                 verdict: pair.verdict.into(),
-                sentence: pair.verdict.to_string(),
+                sentence: pair.verdict.sentence(|blocks| self.amount(blocks)),
+                needed: self.needed(pair.verdict),
             })
         };
         self.verdicts = pairwise.pairs().iter().filter_map(verdict).collect();

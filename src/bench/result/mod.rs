@@ -7,6 +7,7 @@
 
 mod cell;
 pub mod comparison;
+mod comparison_estimate;
 pub mod comparison_level;
 mod disturbance;
 pub mod equal_work;
@@ -238,10 +239,22 @@ impl Run {
         own.any(|sample| sample.outcome.failure().is_some())
     }
 
+    /// Returns the interleaved comparison of the cell with the id `cell`, or `None` if the cell is in none.
+    pub fn comparison(&self, cell: &str) -> Option<&Comparison> {
+        self.comparisons.iter().find(|comparison| comparison.cells.iter().any(|id| id == cell))
+    }
+
+    /// Returns the indices of the stores of a comparison of which no measurement has failed.
+    pub fn sound_stores(&self, comparison: &Comparison) -> Vec<usize> {
+        let is_sound = |id: &String| !self.has_failed(id) && self.unsupported(id).is_none();
+        let sound = comparison.cells.iter().enumerate().filter(|(_, id)| is_sound(id));
+        sound.map(|(number, _)| number).collect()
+    }
+
     /// Returns the numbers of repetitions after which the cell with the id `cell` is compared, and the difference that
     /// counts as equal: those of its interleaved comparison, or one evaluation of all repetitions and 3%.
     pub fn looks(&self, cell: &str) -> (Looks, Margin) {
-        let own = self.comparisons.iter().find(|comparison| comparison.cells.iter().any(|id| id == cell));
+        let own = self.comparison(cell);
         let margin = own.map_or_else(Margin::default, |comparison| comparison.margin);
         (own.and_then(|comparison| comparison.looks.clone()).unwrap_or_else(Looks::once), margin)
     }

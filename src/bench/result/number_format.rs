@@ -44,6 +44,15 @@ pub fn exact(unit: Unit, value: f64) -> String {
     if unit == Unit::PerSecond && value >= 100.0 { grouped(value) } else { short(unit, value) }
 }
 
+/// Formats a time that a person waits for: `45 s`, `12 min`, `6.5 h`.
+pub fn duration(seconds: f64) -> String {
+    match seconds {
+        few if few < 120.0 => format!("{few:.0} s"),
+        some if some < 5400.0 => format!("{:.0} min", some / 60.0),
+        many => format!("{:.1} h", many / 3600.0),
+    }
+}
+
 /// Formats the absolute value, rounded, as an integer with commas between groups of three digits: `412,345`.
 pub fn grouped(value: f64) -> String {
     let plain = format!("{:.0}", value.abs());

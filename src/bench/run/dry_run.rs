@@ -52,7 +52,7 @@ pub fn text(options: &Options) -> Result<String, Error> {
         "{} cells in {} processes, {repeated}\ntime: {limit} {}\ndisk: up to {} in {}{free}\nresult: {}\n",
         plan.cells.len(),
         jobs.len(),
-        duration(seconds),
+        number_format::duration(seconds),
         number_format::short(Unit::Bytes, free_space::needed_by(options, &plan.cells)),
         place.display(),
         options.output.display(),
@@ -130,12 +130,4 @@ fn unpaced(cell: &Cell) -> f64 {
     }
     let clients = if cell.target.access == Access::Wire { work.threads } else { 1 };
     DONE.min(SYNCED * f64::from(clients) * f64::from(work.batch))
-}
-
-fn duration(seconds: f64) -> String {
-    match seconds {
-        few if few < 90.0 => format!("{few:.0} s"),
-        some if some < 5400.0 => format!("{:.0} min", some / 60.0),
-        many => format!("{:.1} h", many / 3600.0),
-    }
 }

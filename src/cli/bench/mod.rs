@@ -133,9 +133,10 @@ struct ComparisonFlags {
     /// repetitions, for a --mix in process. New: check its verdicts before you rely on them
     #[arg(long, conflicts_with = "repetitions")]
     interleave: bool,
-    /// Difference below which stores are equal
-    #[arg(long, value_name = "PERCENT", default_value = "3%", value_parser = detect, requires = "interleave", conflicts_with = "repetitions")]
-    detect: Margin,
+    /// Difference that the comparison shall find, and below which stores are equal. Without it, five blocks are
+    /// measured, with 3%, and the command prints what this difference would need
+    #[arg(long, value_name = "PERCENT", value_parser = detect, requires = "interleave", conflicts_with = "repetitions")]
+    detect: Option<Margin>,
     /// Maximum time of the comparison of one table, with its loads
     #[arg(long, value_name = "SECONDS", default_value = "10m", value_parser = positive_seconds, requires = "interleave", conflicts_with = "repetitions")]
     budget: f64,
@@ -297,7 +298,7 @@ impl Bench {
 impl ComparisonFlags {
     fn interleave(&self) -> Option<Interleave> {
         let Self { interleave, detect, budget } = *self;
-        interleave.then_some(Interleave { margin: detect, budget_seconds: budget })
+        interleave.then_some(Interleave { detect, budget_seconds: budget })
     }
 }
 

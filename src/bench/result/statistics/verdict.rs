@@ -1,8 +1,6 @@
 //! Verdict on two stores, with its sentence.
 
-use super::margin::Margin;
-use std::fmt;
-
+use super::{margin::Margin, sample_size::MAX_BLOCKS};
 /// Verdict on the first of two stores, compared with the second. All percentages are fractions (0.1 for 10%).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
@@ -42,7 +40,7 @@ pub enum Verdict {
     /// Neither a difference of the two stores nor their equality is shown.
     CannotTell {
         /// Number of blocks (repetitions) after which a verdict is likely; `None` above
-        /// [`super::sample_size::MAX_BLOCKS`].
+        /// [`MAX_BLOCKS`].
         blocks: Option<u32>,
         /// `true` if more blocks can also show that the stores are equal; `false` if the difference is so near the
         /// margin, or so far beyond it, that only a difference can be shown.
@@ -68,35 +66,45 @@ impl Verdict {
     }
 }
 
-impl fmt::Display for Verdict {
-    /// Writes the verdict as a sentence without subject and final stop: "faster by at least 4.1%".
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
+impl Verdict {
+    /// Returns the verdict as a sentence without subject and final stop: "faster by at least 4.1%". `amount` formats a
+    /// number of blocks, such as "23 blocks (9 min)".
+    pub fn sentence(self, amount: impl Fn(u32) -> String) -> String {
+        match self {
             Self::Faster { at_least } if at_least >= 1.0 => {
-                write!(f, "at least {:.1} times as fast", ((1.0 + at_least) * 10.0).floor() / 10.0)
+                format!("at least {:.1} times as fast", ((1.0 + at_least) * 10.0).floor() / 10.0)
             }
-            Self::Faster { at_least } => write!(f, "faster by at least {}", percent(at_least, f64::floor)),
-            Self::Slower { at_least } => write!(f, "slower by at least {}", percent(at_least, f64::floor)),
+            Self::Faster { at_least } => format!("faster by at least {}", percent(at_least, f64::floor)),
+            Self::Slower { at_least } => format!("slower by at least {}", percent(at_least, f64::floor)),
             Self::SlightlyFaster { by, margin } => {
-                write!(f, "faster by {}, less than {margin}", percent(by, f64::round))
+                format!("faster by {}, less than {margin}", percent(by, f64::round))
             }
             Self::SlightlySlower { by, margin } => {
-                write!(f, "slower by {}, less than {margin}", percent(by, f64::round))
+                format!("slower by {}, less than {margin}", percent(by, f64::round))
             }
-            Self::Equal { margin } => write!(f, "equal within {margin}"),
+            Self::Equal { margin } => format!("equal within {margin}"),
             Self::CannotTell { blocks, may_be_equal, margin } => {
-                f.write_str("cannot tell")?;
-                match (blocks, may_be_equal) {
-                    (Some(blocks), true) => write!(f, ": about {blocks} blocks would decide"),
-                    (Some(blocks), false) => write!(
-                        f,
-                        ": about {blocks} blocks would show a difference, no number of blocks equality within \
-                         {margin}"
-                    ),
-                    (None, _) => write!(f, ": {} blocks would not decide", super::sample_size::MAX_BLOCKS),
-                }
+                format!("cannot tell: {}", deciding(blocks, may_be_equal, margin, amount))
             }
         }
+    }
+}
+
+/// Returns what would decide a comparison, as a clause; the parameters are those of [`Verdict::CannotTell`] and
+/// [`Verdict::sentence`].
+pub fn deciding(
+    blocks: Option<u32>,
+    may_be_equal: bool,
+    margin: Margin,
+    amount: impl Fn(u32) -> String,
+) -> String {
+    match (blocks, may_be_equal) {
+        (Some(blocks), true) => format!("about {} would decide", amount(blocks)),
+        (Some(blocks), false) => format!(
+            "about {} would show a difference, and no budget decides equality within {margin}",
+            amount(blocks)
+        ),
+        (None, _) => format!("{} would not decide", amount(MAX_BLOCKS)),
     }
 }
 
@@ -123,14 +131,15 @@ mod tests {
             (Verdict::SlightlyFaster { by: 0.0119, margin }, "faster by 1.2%, less than 3%"),
             (Verdict::SlightlySlower { by: 0.02, margin }, "slower by 2.0%, less than 3%"),
             (Verdict::Equal { margin }, "equal within 3%"),
-            (cannot_tell(Some(23), true), "cannot tell: about 23 blocks would decide"),
+            (cannot_tell(Some(23), true), "cannot tell: about 23 blocks (46 s) would decide"),
             (
                 cannot_tell(Some(9), false),
-                "cannot tell: about 9 blocks would show a difference, no number of blocks equality within 3%",
+                "cannot tell: about 9 blocks (18 s) would show a difference, and no budget decides equality within 3%",
             ),
-            (cannot_tell(None, true), "cannot tell: 1000 blocks would not decide"),
+            (cannot_tell(None, true), "cannot tell: 1000 blocks (2000 s) would not decide"),
         ] {
-            assert_eq!(verdict.to_string(), sentence);
+            let amount = |blocks| format!("{blocks} blocks ({} s)", 2 * blocks);
+            assert_eq!(verdict.sentence(amount), sentence);
         }
     }
 }

@@ -144,6 +144,7 @@ pub mod tests {
             pilot: Vec::new(),
             is_like_alone: true,
             seconds: 0.0,
+            load_seconds: 0.0,
         }
     }
 

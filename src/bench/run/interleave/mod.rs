@@ -56,7 +56,7 @@ pub(super) fn comparisons(cells: &[Cell], interleave: Interleave) -> Vec<Compari
         Comparison {
             id: table.into(),
             cells: own.map(|cell| cell.id.clone()).collect(),
-            margin: interleave.margin,
+            margin: interleave.detect.unwrap_or_default(),
             slicing: None,
             looks: None,
             blocks: Vec::new(),
@@ -107,8 +107,8 @@ pub(super) fn measure(options: &Options, interleave: Interleave, run: &mut Run) 
     measure_references(options, run)?;
     for number in 0..run.comparisons.len() {
         let Some(comparison) = run.comparisons.get(number).cloned() else { continue };
-        let (budget, attempts) = (interleave.budget_seconds, interference::ATTEMPTS);
-        let mut controller = Controller { options, budget, number, attempts };
+        let attempts = interference::ATTEMPTS;
+        let mut controller = Controller { options, limits: interleave, number, attempts };
         controller.compare(run, comparison)?;
     }
     run.repetitions = blocks(run);
@@ -143,8 +143,7 @@ fn refuse_signal(options: &Options, run: &Run) -> Result<(), Error> {
 /// State for the measurement of one comparison.
 struct Controller<'o> {
     options: &'o Options,
-    /// Time that the comparison may take, in seconds.
-    budget: f64,
+    limits: Interleave,
     /// Index of the comparison in the run.
     number: usize,
     /// Maximum number of measurements of the next block, of which the one with the least interference is kept: a
@@ -174,12 +173,13 @@ impl Controller<'_> {
     /// Measures blocks of the comparison until it ends. Saves the run after the pilot and after each block.
     fn compare(&mut self, run: &mut Run, mut comparison: Comparison) -> Result<(), Error> {
         while comparison.end.is_none() {
-            let stores = sound(run, &comparison);
+            let stores = run.sound_stores(&comparison);
             let was_planned = comparison.looks.is_some();
-            comparison.end = stopping_rule::next(&mut comparison, &stores, self.budget);
-            let plan = stopping_rule::plan_text(&comparison, &stores).filter(|_| !was_planned);
-            if let Some(plan) = plan.filter(|_| comparison.end.is_none()) {
-                eprintln!("kvbench: {}: {plan}", comparison.id);
+            comparison.end = stopping_rule::next(&mut comparison, &stores, self.limits);
+            // After the end, the verdicts are printed with this sentence.
+            let findings = comparison.findings(&stores).filter(|_| !was_planned && comparison.end.is_none());
+            if let Some(findings) = findings {
+                eprintln!("kvbench: {}: {findings}", comparison.id);
             }
             if comparison.end.is_none() {
                 match comparison.slicing.clone() {
@@ -199,6 +199,7 @@ impl Controller<'_> {
     fn pilot(&self, run: &Run, comparison: &mut Comparison, stores: &[usize]) -> Result<(), Error> {
         let began = Instant::now();
         let mut loaded = self.load(run, comparison, stores, None);
+        let load_seconds = began.elapsed().as_secs_f64();
         let needs = requirements(run, comparison);
         let slicing = needs.and_then(|needs| pilot::run_pilot(&mut loaded.instances, needs));
         refuse_signal(self.options, run)?;
@@ -206,12 +207,10 @@ impl Controller<'_> {
             for rate in &mut slicing.pilot {
                 rate.store = loaded.stores.get(rate.store).copied().unwrap_or_default();
             }
-            Slicing { seconds: began.elapsed().as_secs_f64(), ..slicing }
+            Slicing { seconds: began.elapsed().as_secs_f64(), load_seconds, ..slicing }
         });
-        if let Some(slicing) = &slicing {
-            eprintln!("kvbench: {}: {}", comparison.id, slicing_text(slicing));
-        }
-        if let Some(seconds) = slicing.as_ref().map(Slicing::block_seconds).filter(|all| *all > self.budget) {
+        let budget = self.limits.budget_seconds;
+        if let Some(seconds) = slicing.as_ref().map(Slicing::block_seconds).filter(|all| *all > budget) {
             return Err(Error::Conduct(format!(
                 "--budget: a block of {} would take {:.0} minutes, because all stores do as many operations as the \
                  fastest; leave out the slowest of --stores, or raise --budget",
@@ -219,8 +218,15 @@ impl Controller<'_> {
                 seconds / 60.0
             )));
         }
+        let is_measured = slicing.is_some();
         // Stores that all fail in the pilot fail in the first block too, which reports why.
-        comparison.slicing = slicing.or_else(|| Some(no_slicing(began.elapsed().as_secs_f64())));
+        let slicing = slicing.unwrap_or_else(|| no_slicing(began.elapsed().as_secs_f64()));
+        let text = slicing_text(&slicing);
+        comparison.slicing = Some(slicing);
+        if is_measured {
+            let forecast = comparison.forecast(stores.len(), self.limits.detect.is_some(), budget);
+            eprintln!("kvbench: {}: {text}\nkvbench: {}: {forecast}", comparison.id, comparison.id);
+        }
         Ok(())
     }
 
@@ -319,13 +325,6 @@ impl Controller<'_> {
     }
 }
 
-/// Returns the indices of the stores of a comparison that can be measured and of which no measurement has failed.
-fn sound(run: &Run, comparison: &Comparison) -> Vec<usize> {
-    let is_sound = |id: &String| !run.has_failed(id) && run.unsupported(id).is_none();
-    let sound = comparison.cells.iter().enumerate().filter(|(_, id)| is_sound(id));
-    sound.map(|(number, _)| number).collect()
-}
-
 /// Returns what the workload of a comparison requires of its slices and blocks, or `None` if it has no cell.
 fn requirements(run: &Run, comparison: &Comparison) -> Option<Requirements> {
     let cells = || run.cells.iter().filter(|cell| comparison.cells.contains(&cell.id));
@@ -352,6 +351,7 @@ fn no_slicing(seconds: f64) -> Slicing {
         pilot: Vec::new(),
         is_like_alone: false,
         seconds,
+        load_seconds: 0.0,
     }
 }
 

@@ -41,8 +41,8 @@ pub struct Requirements {
 }
 
 /// Runs each store alone, then all in turn in slices of growing length. Returns the length of slices, the time at their
-/// start that does not count, and the work of a block; `None` if each store has failed. `seconds` of the result is 0:
-/// the caller knows the time of the loads.
+/// start that does not count, and the work of a block; `None` if each store has failed. `seconds` and
+/// `load_seconds` of the result are 0: the caller knows these times.
 #[expect(clippy::cast_precision_loss, reason = "seconds")]
 pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Slicing> {
     let mut pilots: Vec<Pilot> = Vec::new();
@@ -87,6 +87,7 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
                 pilot: pilots.iter().map(|pilot| pilot.rate(discarded)).collect(),
                 is_like_alone: agree,
                 seconds: 0.0,
+                load_seconds: 0.0,
             });
         }
     }

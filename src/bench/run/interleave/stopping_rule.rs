@@ -1,31 +1,36 @@
 //! Decision after each block of a comparison: another block, or the end.
 
 use crate::bench::{
+    plan::options::Interleave,
     result::{
         comparison::{Comparison, End},
         spread::ENOUGH,
-        statistics::{
-            looks::{FIRST_LOOK, Looks},
-            sample_size::{self, LEVEL, Noise},
-        },
+        statistics::looks::{FIRST_LOOK, Looks},
     },
     run::order::seed_of,
 };
 
-/// Evaluates a comparison after its newest block. `stores` are the indices of the stores that have not failed, and
-/// `budget` is the time that the comparison may take, in seconds. Returns the reason why no block follows, or `None` if
-/// one does.
-pub fn next(comparison: &mut Comparison, stores: &[usize], budget: f64) -> Option<End> {
+/// Evaluates a comparison after its newest block. `stores` are the indices of the stores that have not failed. Returns
+/// the reason why no block follows, or `None` if one does.
+pub fn next(comparison: &mut Comparison, stores: &[usize], limits: Interleave) -> Option<End> {
     let blocks = u32::try_from(comparison.blocks.len()).unwrap_or(u32::MAX);
     if stores.len() < 2 {
         return Some(End::Failed);
     }
-    let affordable = affordable(comparison, budget);
+    let affordable = affordable(comparison, limits.budget_seconds);
     if blocks < FIRST_LOOK {
-        return (blocks > 0 && affordable == 0).then(|| end_early(comparison, stores));
+        let is_over = blocks > 0 && affordable == 0;
+        return is_over.then(|| {
+            evaluate_once(comparison, stores);
+            End::Budget
+        });
+    }
+    if limits.detect.is_none() {
+        let is_decided = evaluate_once(comparison, stores);
+        return Some(if is_decided { End::Decided } else { End::FirstBlocks });
     }
     if comparison.looks.is_none() {
-        let planned = planned(comparison, stores);
+        let planned = comparison.blocks_needed(stores);
         let last = planned.min(blocks.saturating_add(affordable));
         comparison.looks = Some(Looks::sized(last, stores.len()));
     }
@@ -35,7 +40,7 @@ pub fn next(comparison: &mut Comparison, stores: &[usize], budget: f64) -> Optio
         return Some(End::Decided);
     }
     match (blocks >= last, affordable) {
-        (true, _) if blocks < planned(comparison, stores) => Some(End::Budget),
+        (true, _) if blocks < comparison.blocks_needed(stores) => Some(End::Budget),
         (true, _) => Some(End::Planned),
         (false, 0) => Some(End::Budget),
         (false, _) => None,
@@ -56,47 +61,16 @@ fn affordable(comparison: &Comparison, budget: f64) -> u32 {
     if left > 0.0 { left as u32 } else { 0 }
 }
 
-/// Returns the number of blocks needed to find a difference of the comparison's margin, given the noise of the first
-/// five.
-fn planned(comparison: &Comparison, stores: &[usize]) -> u32 {
-    noise(comparison, stores).map_or(FIRST_LOOK, |noise| noise.blocks(comparison.margin, stores.len()))
-}
-
-/// Estimates from the first five blocks how much the rate of a store varies from block to block; `None` if that is not
-/// possible.
-fn noise(comparison: &Comparison, stores: &[usize]) -> Option<Noise> {
-    let mut rates = comparison.rates(stores);
-    rates.iter_mut().for_each(|rates| rates.retain(|block, _| *block < FIRST_LOOK));
-    Noise::of(&rates)
-}
-
-/// Ends a comparison whose budget does not suffice for the first planned evaluation; evaluates it now if it has enough
-/// blocks. The budget, not the rates, determines the number of blocks, so one evaluation is valid.
-fn end_early(comparison: &mut Comparison, stores: &[usize]) -> End {
-    if comparison.blocks.len() >= ENOUGH {
-        let looks = Looks::once();
-        comparison.evaluate(stores, &looks);
-        comparison.looks = Some(looks);
+/// Evaluates a comparison once, after a number of blocks that the rates did not determine. Returns `true` if each pair
+/// has a verdict.
+fn evaluate_once(comparison: &mut Comparison, stores: &[usize]) -> bool {
+    if comparison.blocks.len() < ENOUGH {
+        return false;
     }
-    End::Budget
-}
-
-/// Returns a sentence about the planned blocks of a comparison: the noise, the maximum number of blocks and of minutes,
-/// and the smallest difference that they find. `None` before the plan is made.
-pub fn plan_text(comparison: &Comparison, stores: &[usize]) -> Option<String> {
-    let noise = noise(comparison, stores)?;
-    let looks = comparison.looks.as_ref()?;
-    let last = *looks.after_blocks().last()?;
-    let level = LEVEL / sample_size::pairs(stores.len()) / looks.factor();
-    let detectable = sample_size::detectable(noise.deviation, last, level).exp_m1();
-    let blocks: f64 = comparison.blocks.iter().map(|block| block.seconds).sum();
-    let minutes = blocks / f64::from(FIRST_LOOK) * f64::from(last) / 60.0;
-    Some(format!(
-        "the instances of a store vary by {:.1}%: at most {last} blocks, {minutes:.1} minutes, which find differences of \
-         about {:.1}%",
-        noise.deviation * 100.0,
-        detectable * 100.0
-    ))
+    let looks = Looks::once();
+    let is_decided = comparison.evaluate(stores, &looks);
+    comparison.looks = Some(looks);
+    is_decided
 }
 
 /// Returns the seed of the block with the index `block`, or of the pilot for `None`, made from the seed of the run.
@@ -109,7 +83,10 @@ pub fn seed(seed: u64, block: Option<usize>) -> u64 {
 mod tests {
     use super::{super::block::run_block, *};
     use crate::bench::{
-        result::comparison::{Block, Slicing, VerdictKind, Work},
+        result::{
+            comparison::{Block, PilotRate, Slicing, VerdictKind, Work},
+            statistics::margin::Margin,
+        },
         run::interleave::{
             block::{Sliced, tests::FakeStore},
             slice::{Slice, SliceReport},
@@ -141,9 +118,10 @@ mod tests {
             slice_seconds: 0.1,
             discarded_seconds: 0.005,
             work,
-            pilot: Vec::new(),
+            pilot: (0..2).map(|store| PilotRate { store, alone: 1e7, in_turn: 1e7 }).collect(),
             is_like_alone: true,
             seconds: 10.0,
+            load_seconds: 1.0,
         };
         Comparison {
             id: "custom".into(),
@@ -157,13 +135,18 @@ mod tests {
         }
     }
 
+    /// Returns the limits of a comparison with the default margin.
+    fn limits(budget_seconds: f64) -> Interleave {
+        Interleave { detect: Some(Margin::default()), budget_seconds }
+    }
+
     /// Compares two simulated stores, of which the second is slower by the fraction `loss`, in blocks of 10 s. Returns
     /// the comparison and the reason for its end.
-    fn compared(work: Work, loss: f64, budget: f64, seed: u64) -> (Comparison, End) {
+    fn compared(work: Work, loss: f64, limits: Interleave, seed: u64) -> (Comparison, End) {
         let mut comparison = comparison(work);
         let mut random = SmallRng::seed_from_u64(seed);
         loop {
-            if let Some(end) = next(&mut comparison, &[0, 1], budget) {
+            if let Some(end) = next(&mut comparison, &[0, 1], limits) {
                 return (comparison, end);
             }
             let mut stores =
@@ -181,7 +164,7 @@ mod tests {
     fn a_store_does_not_differ_from_itself() {
         let differ = |seed| {
             let work = if seed % 2 == 0 { Work::Seconds(1.0) } else { Work::Operations(10_000_000) };
-            let (comparison, end) = compared(work, 0.0, 1e6, seed);
+            let (comparison, end) = compared(work, 0.0, limits(1e6), seed);
             assert!(matches!(end, End::Decided | End::Planned), "{end:?}");
             let [pair] = comparison.verdicts.as_slice() else { panic!("{:?}", comparison.verdicts) };
             usize::from(!matches!(pair.verdict, VerdictKind::Equal | VerdictKind::CannotTell))
@@ -194,7 +177,7 @@ mod tests {
     fn planted_work_is_found() {
         let missed = |seed| {
             let work = if seed % 2 == 0 { Work::Seconds(1.0) } else { Work::Operations(10_000_000) };
-            let (comparison, _) = compared(work, 0.05, 1e6, seed);
+            let (comparison, _) = compared(work, 0.05, limits(1e6), seed);
             let [pair] = comparison.verdicts.as_slice() else { panic!("{:?}", comparison.verdicts) };
             assert_eq!((&*pair.first, &*pair.second), ("one", "other"));
             usize::from(pair.verdict != VerdictKind::Faster)
@@ -206,7 +189,7 @@ mod tests {
     #[test]
     fn the_budget_ends_a_comparison() {
         for (budget, blocks, verdicts) in [(25.0, 1, 0), (45.0, 3, 1), (75.0, 6, 1)] {
-            let (comparison, end) = compared(Work::Seconds(1.0), 0.002, budget, 7);
+            let (comparison, end) = compared(Work::Seconds(1.0), 0.002, limits(budget), 7);
             assert_eq!((end, comparison.blocks.len()), (End::Budget, blocks), "{budget}");
             assert_eq!(comparison.verdicts.len(), verdicts, "{budget}");
             assert!(comparison.seconds() <= budget, "{budget}");
@@ -215,16 +198,53 @@ mod tests {
 
     #[test]
     fn looks_are_planned_once_and_kept() {
-        let (comparison, _) = compared(Work::Seconds(1.0), 0.0, 1e6, 3);
+        let (comparison, _) = compared(Work::Seconds(1.0), 0.0, limits(1e6), 3);
         let looks = comparison.looks.as_ref().unwrap().after_blocks();
         assert_eq!(looks.first(), Some(&FIRST_LOOK));
         assert!(looks.contains(&u32::try_from(comparison.blocks.len()).unwrap()), "{looks:?}");
-        let text = plan_text(&comparison, &[0, 1]).unwrap();
-        assert!(text.contains(&format!("at most {} blocks", looks.last().unwrap())), "{text}");
+        let text = comparison.findings(&[0, 1]).unwrap();
+        assert!(text.contains(&format!(": {} blocks (", looks.last().unwrap())), "{text}");
+        assert!(!text.contains("needs"), "the plan suffices: {text}");
+    }
+
+    /// The noise of the stores is 1.84%: five blocks find 5.7% if they are evaluated once, and 3% needs more.
+    #[test]
+    fn without_a_difference_to_detect_five_blocks_tell_what_it_would_need() {
+        let asked = Interleave { detect: None, budget_seconds: 1e6 };
+        let forecast = comparison(Work::Seconds(1.0)).forecast(2, false, 1e6);
+        assert!(forecast.contains("about 5 blocks (25 s) find differences of 5.9%"), "{forecast}");
+        let mut kinds = Vec::new();
+        for seed in 0..20 {
+            let (comparison, end) = compared(Work::Seconds(1.0), 0.02, asked, seed);
+            assert_eq!(comparison.blocks.len(), 5);
+            let [pair] = comparison.verdicts.as_slice() else { panic!("{:?}", comparison.verdicts) };
+            let is_open = pair.verdict == VerdictKind::CannotTell;
+            assert_eq!(end, if is_open { End::FirstBlocks } else { End::Decided });
+            let text = comparison.findings(&[0, 1]).unwrap();
+            assert!(text.contains(": 5 blocks (60 s) find differences of "), "{text}");
+            assert_eq!(pair.needed.is_some(), is_open);
+            if let Some(needed) = pair.needed {
+                assert_eq!(needed.seconds, needed.blocks.map(|blocks| 10.0 + 10.0 * f64::from(blocks)));
+                assert!(text.contains("; 3% needs up to "), "{text}");
+                assert!(pair.sentence.starts_with("cannot tell: about "), "{}", pair.sentence);
+                assert!(pair.sentence.contains(" blocks ("), "{}", pair.sentence);
+            }
+            kinds.push(is_open);
+        }
+        assert!(kinds.iter().filter(|is_open| **is_open).count() > 5, "{kinds:?}");
+    }
+
+    #[test]
+    fn a_forecast_names_blocks_and_time_and_a_budget_that_is_too_short() {
+        let text = comparison(Work::Seconds(2.0)).forecast(2, true, 1e6);
+        assert!(text.contains("find differences of 3%, if the instances of a store vary by 1.8%"), "{text}");
+        assert!(!text.contains("--budget"), "{text}");
+        let text = comparison(Work::Seconds(2.0)).forecast(9, true, 20.0);
+        assert!(text.ends_with("; --budget is 20 s"), "{text}");
     }
 
     #[test]
     fn one_store_is_not_compared() {
-        assert_eq!(next(&mut comparison(Work::Seconds(1.0)), &[1], 1e6), Some(End::Failed));
+        assert_eq!(next(&mut comparison(Work::Seconds(1.0)), &[1], limits(1e6)), Some(End::Failed));
     }
 }

@@ -1,0 +1,99 @@
+//! Estimates of an interleaved comparison: the noise of its stores, the differences that its blocks find, and the
+//! blocks and the time that a difference of the margin needs.
+
+use super::{
+    comparison::Comparison,
+    number_format,
+    statistics::{
+        looks::{FIRST_LOOK, Looks},
+        sample_size::{self, LEVEL, MAX_BLOCKS, Noise},
+    },
+};
+
+/// Noise that is assumed before the first block: that of two loads of one engine (docs/measuring.md).
+const ASSUMED: Noise = Noise { deviation: 0.0184, freedom: f64::INFINITY };
+
+impl Comparison {
+    /// Returns the noise of `stores`, estimated from the first five blocks, which plan the looks.
+    fn noise(&self, stores: &[usize]) -> Option<Noise> {
+        let mut rates = self.rates(stores);
+        rates.iter_mut().for_each(|rates| rates.retain(|block, _| *block < FIRST_LOOK));
+        Noise::of(&rates)
+    }
+
+    /// Returns the number of blocks after which a difference of the margin is found.
+    pub fn blocks_needed(&self, stores: &[usize]) -> u32 {
+        self.noise(stores).map_or(FIRST_LOOK, |noise| noise.blocks(self.margin, stores.len()))
+    }
+
+    /// Returns about how many seconds the pilot and `blocks` blocks take: at the mean of the measured blocks or, before
+    /// the first one, at the rates of the pilot.
+    #[expect(clippy::cast_precision_loss, reason = "a number of blocks")]
+    pub fn seconds_of(&self, blocks: u32) -> f64 {
+        let measured: f64 = self.blocks.iter().map(|block| block.seconds).sum();
+        let pilot = self.slicing.as_ref();
+        let each = match self.blocks.len() {
+            0 => pilot.map_or(0.0, |pilot| pilot.load_seconds + pilot.block_seconds()),
+            count => measured / count as f64,
+        };
+        pilot.map_or(0.0, |pilot| pilot.seconds) + f64::from(blocks) * each
+    }
+
+    /// Returns a number of blocks as text, with the time that these and the pilot take.
+    pub fn amount(&self, blocks: u32) -> String {
+        format!("{blocks} blocks ({})", number_format::duration(self.seconds_of(blocks)))
+    }
+
+    /// Returns a sentence about the blocks to come, after the pilot. `plans` is `true` if a difference to detect was
+    /// given, and `budget` is the time that the comparison may take, in seconds.
+    pub fn forecast(&self, stores: usize, plans: bool, budget: f64) -> String {
+        let blocks = if plans { ASSUMED.blocks(self.margin, stores) } else { FIRST_LOOK };
+        let found = match plans {
+            true => self.margin.to_string(),
+            false => percent(sample_size::detectable(ASSUMED.deviation, blocks, once(stores)).exp_m1()),
+        };
+        let seconds = self.seconds_of(blocks);
+        let short = match seconds > budget {
+            true => format!("; --budget is {}", number_format::duration(budget)),
+            false => String::new(),
+        };
+        format!(
+            "estimate: about {} find differences of {found}, if the instances of a store vary by {}{short}",
+            self.amount(blocks),
+            percent(ASSUMED.deviation)
+        )
+    }
+
+    /// Returns a sentence about the first blocks: the noise, the smallest difference that all planned blocks find, and
+    /// the blocks and the time that a difference of the margin needs, if these are more. `None` with fewer than
+    /// [`FIRST_LOOK`] blocks.
+    pub fn findings(&self, stores: &[usize]) -> Option<String> {
+        let looks = self.looks.as_ref()?;
+        let noise = self.noise(stores).filter(|_| self.blocks.len() >= FIRST_LOOK as usize)?;
+        let planned = looks.after_blocks().last().copied().unwrap_or(FIRST_LOOK);
+        let level = once(stores.len()) / looks.factor();
+        let detectable = sample_size::detectable(noise.deviation, planned, level).exp_m1();
+        let needed = match self.blocks_needed(stores) {
+            needed if needed <= planned => String::new(),
+            MAX_BLOCKS => format!("; {} would not find {}", self.amount(MAX_BLOCKS), self.margin),
+            needed => format!("; {} needs up to {}", self.margin, self.amount(needed)),
+        };
+        Some(format!(
+            "the instances of a store vary by {}: {} find differences of {} (with a probability of 95%){needed}",
+            percent(noise.deviation),
+            self.amount(planned),
+            percent(detectable)
+        ))
+    }
+}
+
+/// Returns the two-sided significance level of one pair of `stores` stores at a single look.
+fn once(stores: usize) -> f64 {
+    LEVEL / sample_size::pairs(stores) / Looks::once().factor()
+}
+
+/// Formats a fraction in percent with one decimal place; below 1%, with two.
+fn percent(fraction: f64) -> String {
+    let digits = if fraction < 0.01 { 2 } else { 1 };
+    format!("{:.digits$}%", fraction * 100.0)
+}
