@@ -354,15 +354,20 @@ fn sliced(
     let bench = InProcessBench::new(&*engine, &data, &live);
     bench.run(&[&workload.load()], ProcessUsage::default);
     let (mut left, mut done, mut clock) = (slices, 0, 0);
-    let phase = bench.run_slices(workload, ProcessUsage::default, |report| {
-        if let Some(report) = report.filter(|_| left < slices - 1) {
-            (done, clock) = (done + report.operations(), clock + report.nanoseconds);
-        }
-        // All threads are parked, as if the process were stopped.
-        thread::sleep(Duration::from_millis(100));
-        left = left.checked_sub(1)?;
-        Some(Slice { nanoseconds, operations, is_warm_up: left == slices - 1 })
-    });
+    let phase = bench.run_slices(
+        workload,
+        ProcessUsage::default,
+        || Ok(()),
+        |report| {
+            if let Some(report) = report.filter(|_| left < slices - 1) {
+                (done, clock) = (done + report.operations(), clock + report.nanoseconds);
+            }
+            // All threads are parked, as if the process were stopped.
+            thread::sleep(Duration::from_millis(100));
+            left = left.checked_sub(1)?;
+            Some(Slice { nanoseconds, operations, is_warm_up: left == slices - 1, writes_back: false })
+        },
+    );
     (phase.recorder.measurement(phase.start), done, clock)
 }
 

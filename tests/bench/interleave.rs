@@ -119,6 +119,30 @@ fn writers_do_equal_work_in_every_block() {
     assert_eq!(run.comparisons[0].end, Some(End::Budget));
 }
 
+/// Under `everysec` slices last three seconds, so write-back follows each. Its time is part of the rate.
+#[test]
+fn long_writing_slices_are_written_back_before_the_next_store_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut flags = READS.to_vec();
+    flags[4] = "everysec";
+    let flags = [&flags, &["--mix", "get=1,update=1", "--budget", "30", "--quiet-wait", "1"][..]].concat();
+    let output = bench(dir.path(), &flags);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let run = read(dir.path());
+    check(&run);
+    let comparison = &run.comparisons[0];
+    let slicing = comparison.slicing.as_ref().unwrap();
+    assert!(slicing.slice_seconds >= 3.0 && slicing.pilot.iter().all(|rate| rate.write_back > 0.0));
+    for block in &comparison.blocks {
+        assert!(block.slices.iter().all(|slice| slice.write_back_seconds.is_some_and(|time| time > 0.0)));
+        for store in [0, 1] {
+            assert!(block.rate(store) < block.rate_without_write_back(store), "{block:?}");
+        }
+    }
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(stdout.contains("operations/s without and with write-back: map "), "{stdout}");
+}
+
 #[cfg(feature = "fault-injection")]
 #[test]
 fn a_store_that_fails_is_not_compared() {

@@ -3,8 +3,8 @@
 use crate::{
     bench::result::{
         Cell, CellKind, Measurement, Operation, Outcome, Run, harness_share, histogram,
-        metric::{Better, Metric},
-        number_format::ratio_words,
+        metric::{Better, Metric, Unit},
+        number_format::{self, ratio_words},
         spread::Spread,
     },
     engine::synthetic,
@@ -222,6 +222,7 @@ impl<'a> Entry<'a> {
             remarks
                 .push(format!("Other programs used {percent:.0}% of the CPUs or more in each repetition."));
         }
+        remarks.extend(self.write_back_remark());
         if self.measurements.values().any(|measurement| measurement.near_floor == Some(true)) {
             remarks.push(harness_share::NEAR_FLOOR.into());
         }
@@ -231,6 +232,19 @@ impl<'a> Entry<'a> {
             remarks.push(format!("No {metric}: {reason}."));
         }
         remarks
+    }
+}
+
+impl Entry<'_> {
+    /// Returns the median rate without the write-back after the slices of an interleaved comparison, as a footnote;
+    /// `None` if none followed.
+    fn write_back_remark(&self) -> Option<String> {
+        let comparison = self.run.comparison(&self.cell.id)?;
+        let store = comparison.cells.iter().position(|id| *id == self.cell.id)?;
+        let blocks = comparison.blocks.iter().filter(|block| block.has_write_back());
+        let rates = Spread::of(blocks.filter_map(|block| block.rate_without_write_back(store)))?;
+        let rate = number_format::short(Unit::PerSecond, rates.median);
+        Some(format!("{rate} without the write-back after its slices, which throughput contains."))
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     bench::result::{
         Cell, CellKind, Figure, Loses, Measurement, Run,
-        comparison::End,
+        comparison::{Block, Comparison, End},
         comparison_level, harness_share,
         metric::{P99, Unit},
         number_format::{self, distinct},
@@ -127,9 +127,35 @@ fn first_verdicts(text: &mut String, run: &Run) {
         };
         let seconds = number_format::duration(comparison.seconds());
         let _ = writeln!(text, "  {} blocks in {seconds}; {end}", comparison.blocks.len());
+        write_back(text, run, comparison);
         if let Some(findings) = comparison.findings(&run.sound_stores(comparison)) {
             let _ = writeln!(text, "  {findings}");
         }
+    }
+}
+
+/// Appends the rate of each store without and with the write-back after its slices, if any followed, and how many blocks
+/// another program disturbed by using the device then.
+fn write_back(text: &mut String, run: &Run, comparison: &Comparison) {
+    if comparison.blocks.iter().any(Block::has_write_back) {
+        let rates = comparison.cells.iter().enumerate().filter_map(|(store, id)| {
+            let cell = run.cells.iter().find(|cell| cell.id == *id)?;
+            let median = |rate: fn(&Block, usize) -> Option<f64>| {
+                let rates = comparison.blocks.iter().filter_map(|block| rate(block, store));
+                Some(number_format::exact(Unit::PerSecond, Spread::of(rates)?.median))
+            };
+            let (without, with) = (median(Block::rate_without_write_back)?, median(Block::rate)?);
+            Some(format!("{} {without} and {with}", cell.column))
+        });
+        let rates: Vec<_> = rates.collect();
+        let _ = writeln!(text, "  operations/s without and with write-back: {}", rates.join("; "));
+    }
+    let busy = comparison.blocks.iter().filter(|block| block.left_device_busy()).count();
+    if busy > 0 {
+        let _ = writeln!(
+            text,
+            "  {busy} blocks are disturbed: other programs kept the device busy after write-back"
+        );
     }
 }
 

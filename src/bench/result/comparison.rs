@@ -68,7 +68,7 @@ impl Slicing {
     pub fn block_seconds(&self) -> f64 {
         let of = |rate: &PilotRate| match self.work {
             Work::Seconds(seconds) => seconds,
-            Work::Operations(operations) => operations as f64 / rate.alone,
+            Work::Operations(operations) => operations as f64 / rate.alone * (1.0 + rate.write_back),
         };
         self.pilot.iter().map(of).sum()
     }
@@ -85,7 +85,7 @@ pub enum Work {
 }
 
 /// Rate of a store in the pilot, a short measurement before an interleaved comparison.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PilotRate {
     /// Index of the store's cell in the comparison's list of cells.
     pub store: usize,
@@ -93,6 +93,9 @@ pub struct PilotRate {
     pub alone: f64,
     /// Operations per second in turns between those of the other stores, without the discarded start of each turn.
     pub in_turn: f64,
+    /// Seconds of write-back for each second of the store's turns in the pilot; 0 without write-back.
+    #[serde(default)]
+    pub write_back: f64,
 }
 
 /// Block: one repetition of an interleaved comparison, in which each store is a fresh instance.
@@ -122,6 +125,13 @@ pub struct SliceRecord {
     pub discarded_operations: u64,
     /// Seconds at the start of the slice that do not count.
     pub discarded_seconds: f64,
+    /// Seconds in which the store did its deferred work and synced its files after the slice; absent if no write-back
+    /// followed: of work that only reads, and after slices of less than 3 seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_back_seconds: Option<f64>,
+    /// `true` if the device was never idle between the write-back and the next slice (`--quiet-wait`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub left_device_busy: bool,
 }
 
 /// Verdict of an interleaved comparison on a pair of stores.
@@ -153,10 +163,10 @@ pub struct PairVerdict {
 pub struct Needed {
     /// Number of blocks, with those that are measured; absent above 1000.
     pub blocks: Option<u32>,
-    /// Seconds of these blocks, with the pilot.
+    /// Time of `blocks` blocks and of the pilot, in seconds.
     pub seconds: Option<f64>,
-    /// `true` if equality can be shown; `false` if the difference is so near the margin, or so far beyond it, that only a
-    /// difference can be shown.
+    /// `true` if equality can be shown; `false` if the difference is so near the margin, or so far beyond it, that
+    /// only a difference can be shown.
     pub may_be_equal: bool,
 }
 
@@ -209,14 +219,35 @@ impl From<Verdict> for VerdictKind {
 }
 
 impl Block {
-    /// Returns the rate of a store in the block, in operations per second, without the discarded starts of its slices;
-    /// `None` if no operation counts. `store` is the index of its cell.
+    /// Returns the rate of a store in the block, in operations per second: the operations that count by their time and
+    /// their part of the write-back. `None` if no operation counts. `store` is the index of its cell. Verdicts use
+    /// this rate.
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     pub fn rate(&self, store: usize) -> Option<f64> {
-        let own = || self.slices.iter().filter(|slice| slice.store == store);
+        let own = || self.slices.iter().filter(move |slice| slice.store == store);
+        let all: u64 = own().map(|slice| slice.operations + slice.discarded_operations).sum();
+        let write_back: f64 = own().filter_map(|slice| slice.write_back_seconds).sum();
+        // The other operations of the block have caused their part of it.
+        Some(1.0 / (1.0 / self.rate_without_write_back(store)? + write_back / all as f64))
+    }
+
+    /// Returns the rate of a store, in operations per second, without its write-back. `None` if no operations count.
+    #[expect(clippy::cast_precision_loss, reason = "a rate")]
+    pub fn rate_without_write_back(&self, store: usize) -> Option<f64> {
+        let own = || self.slices.iter().filter(move |slice| slice.store == store);
         let operations: u64 = own().map(|slice| slice.operations).sum();
         let seconds: f64 = own().map(|slice| slice.seconds).sum();
         (operations > 0 && seconds > 0.0).then(|| operations as f64 / seconds)
+    }
+
+    /// Returns `true` if write-back followed slices of the block.
+    pub fn has_write_back(&self) -> bool {
+        self.slices.iter().any(|slice| slice.write_back_seconds.is_some())
+    }
+
+    /// Returns `true` if another program kept the device busy after a write-back.
+    pub fn left_device_busy(&self) -> bool {
+        self.slices.iter().any(|slice| slice.left_device_busy)
     }
 }
 

@@ -68,7 +68,7 @@ pub struct Run {
     /// Results so far, one for each measured cell and repetition, in the order of measurement.
     pub samples: Vec<Sample>,
     /// Interleaved comparisons, one for each table (`--interleave`). A sample's repetition is then a block, and its
-    /// throughput that of the operations that count.
+    /// throughput that of the operations that count, with the write-back after them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
     /// `true` once every cell has all its samples.

@@ -76,6 +76,16 @@ impl Files {
         Ok(())
     }
 
+    /// Syncs the files and directories of the store, and no other file of the file system. Not to be called in the
+    /// process of the store: to close a file there would release its record locks (fcntl).
+    ///
+    /// # Errors
+    ///
+    /// Fails if a file cannot be opened or synced.
+    pub fn sync(&self) -> io::Result<()> {
+        sync(&self.directory)
+    }
+
     /// Returns the traffic of the files' own device, with that of its file system's journal and metadata;
     /// `None` if the device holds other files too.
     pub fn device_traffic(&self) -> Option<DeviceTraffic> {
@@ -107,6 +117,18 @@ fn own_device(directory: &Path) -> Option<PathBuf> {
 #[cfg(not(target_os = "linux"))]
 fn own_device(_: &Path) -> Option<PathBuf> {
     None
+}
+
+fn sync(path: &Path) -> io::Result<()> {
+    let opened = match File::open(path) {
+        // The store has deleted the file meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened?,
+    };
+    if opened.metadata()?.is_dir() {
+        fs::read_dir(path)?.try_for_each(|entry| sync(&entry?.path()))?;
+    }
+    opened.sync_all()
 }
 
 fn size(path: &Path) -> FileSize {
@@ -153,6 +175,18 @@ mod tests {
     fn a_shared_device_has_no_traffic() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(Files::of(directory.path()).device_traffic(), None);
+    }
+
+    #[test]
+    fn a_sync_reaches_all_files_and_passes_over_deleted_ones() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("inside")).unwrap();
+        fs::write(directory.path().join("inside").join("plain"), [1; 5000]).unwrap();
+        Files::of(directory.path()).sync().unwrap();
+        assert!(sync(&directory.path().join("deleted")).is_ok());
+        // A device reports that it cannot be synced, so it was reached.
+        std::os::unix::fs::symlink("/dev/null", directory.path().join("inside").join("device")).unwrap();
+        assert!(Files::of(directory.path()).sync().is_err());
     }
 
     #[test]

@@ -11,8 +11,10 @@ use std::{
 
 /// Ticks of `/proc/stat` per second: the kernel reports 100 to programs, whatever its own tick rate is.
 const TICKS: f64 = 100.0;
-/// Time without requests after which the disk counts as idle.
+/// Time without requests after which the disk counts as idle before a cell.
 const IDLE: Duration = Duration::from_millis(100);
+/// Time without requests after which the disk counts as idle after a store's own sync.
+const IDLE_AFTER_SYNC: Duration = Duration::from_millis(20);
 
 /// Maximum number of measurements of a job: a machine that is always busy would never reach the limit.
 pub const ATTEMPTS: usize = 3;
@@ -42,16 +44,29 @@ pub fn wait_for_disk(directory: &Path, seconds: f64) {
     }
     let Ok(opened) = File::open(directory) else { return };
     sync_file_system(&opened);
+    becomes_idle(|| requests(&opened), IDLE, seconds);
+}
+
+/// Waits until the device of `directory` is idle, but at most `seconds` seconds; without a limit above 0, it does not
+/// wait. Returns `false` if the device was never idle. Writes nothing back.
+pub fn wait_for_device(directory: &Path, seconds: f64) -> bool {
+    let Ok(opened) = File::open(directory) else { return true };
+    seconds <= 0.0 || becomes_idle(|| requests(&opened), IDLE_AFTER_SYNC, seconds)
+}
+
+/// Waits until no request was made for the time `still` and none is under way, but at most `seconds` seconds. Returns
+/// `false` if there always were some. A device whose requests are not known counts as idle.
+fn becomes_idle(mut requests: impl FnMut() -> Option<Requests>, still: Duration, seconds: f64) -> bool {
     let end = Instant::now() + Duration::from_secs_f64(seconds);
-    let Some(mut before) = requests(&opened) else { return };
+    let Some(mut before) = requests() else { return true };
     while Instant::now() < end && interrupt::received().is_none() {
-        thread::sleep(IDLE);
-        let now = requests(&opened);
-        if now.is_none_or(|now| now == before && now.under_way == 0) {
-            return;
+        thread::sleep(still);
+        match requests() {
+            Some(now) if now != before || now.under_way > 0 => before = now,
+            _ => return true,
         }
-        before = now.unwrap_or(before);
     }
+    false
 }
 
 #[cfg(target_os = "linux")]
@@ -219,6 +234,23 @@ mod tests {
         let text = "  11 2 3 4  20 6 7 8  5 10 11 0 0 0 0 0 0\n";
         assert_eq!(parse_requests(text), Some(Requests { done: 31, under_way: 5 }));
         assert_eq!(parse_requests("1 2"), None);
+    }
+
+    #[test]
+    fn a_device_is_idle_without_new_requests_and_without_one_under_way() {
+        let seen = |states: &[(u64, u64)], seconds| {
+            let mut states =
+                states.iter().map(|(done, under_way)| Requests { done: *done, under_way: *under_way });
+            (becomes_idle(|| states.next(), Duration::ZERO, seconds), states.len())
+        };
+        assert_eq!(seen(&[(1, 0), (2, 0), (2, 1), (2, 1), (3, 0), (3, 0), (4, 0)], 1e3), (true, 1));
+        assert_eq!(seen(&[], 1e3), (true, 0));
+        let mut done = 0;
+        let busy = || {
+            done += 1;
+            Some(Requests { done, under_way: 0 })
+        };
+        assert!(!becomes_idle(busy, Duration::ZERO, 0.01));
     }
 
     /// The CPU time of this process, which does not count as interference, grows while it works, and that of the

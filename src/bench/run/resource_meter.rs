@@ -143,13 +143,21 @@ impl<'m> Meter<'m> {
     fn settle(&self) -> Result<(), String> {
         settle(self.files, self.settle)
     }
+
+    /// Makes the store do its deferred work, without that of the file system.
+    pub fn drain(&self) -> Result<(), String> {
+        drain(self.settle)
+    }
 }
 
 /// Makes the store do its deferred work, then writes the dirty pages of its file system to the device.
 pub(super) fn settle(files: Option<&Files>, settle: Settle<'_>) -> Result<(), String> {
-    let settled = panics::caught(settle).unwrap_or_else(Err);
-    settled.map_err(|error| format!("settling: {error}"))?;
+    drain(settle)?;
     files.map_or(Ok(()), Files::write_back).map_err(|error| format!("settling: syncfs: {error}"))
+}
+
+fn drain(settle: Settle<'_>) -> Result<(), String> {
+    panics::caught(settle).unwrap_or_else(Err).map_err(|error| format!("settling: {error}"))
 }
 
 impl CellUsage {

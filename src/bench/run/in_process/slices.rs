@@ -51,10 +51,11 @@ pub(super) fn serve(
     bench: &InProcessBench<'_>,
     workload: &Workload,
     usage: impl Fn() -> ProcessUsage,
+    drain: impl Fn() -> Result<(), String>,
 ) -> PhaseResult {
     // A closed standard output ends this process: the parent is gone, and standard input ends too.
     let tell = |reply: Reply| drop(slice::send(io::stdout().lock(), &reply));
-    bench.run_slices(workload, usage, |report| {
+    bench.run_slices(workload, usage, drain, |report| {
         tell(report.map_or(Reply::Ready, Reply::Slice));
         match slice::next_request() {
             Request::Slice(slice) => Some(slice),
@@ -66,11 +67,13 @@ pub(super) fn serve(
 impl InProcessBench<'_> {
     /// Runs a workload in the slices that `next` returns, until it returns `None`. `next` is called with the report of
     /// the slice before while all threads are parked. The clock of the result is the sum of the slices. `usage` reads
-    /// the resources that the process has used so far; those of warm-ups at the start do not count.
+    /// the resources that the process has used so far; those of warm-ups at the start do not count. `drain` makes the
+    /// store do its deferred work, after slices that are followed by write-back.
     pub fn run_slices(
         &self,
         workload: &Workload,
         usage: impl Fn() -> ProcessUsage,
+        drain: impl Fn() -> Result<(), String>,
         mut next: impl FnMut(Option<SliceReport>) -> Option<Slice>,
     ) -> PhaseResult {
         let shared = Shared::new(self, workload.threads, workload.threads);
@@ -86,7 +89,7 @@ impl InProcessBench<'_> {
             let background = shared.spawn_background(scope, workload.threads);
             let usage = || ProcessUsage { timer_syncs: shared.timer_syncs(), ..usage() };
             let (mut before, mut clock, mut bins) = (usage(), 0, 0);
-            let mut report = None;
+            let (mut report, mut failure) = (None, None);
             while let Some(slice) = next(report.take()) {
                 if bins == 0 {
                     before = usage();
@@ -95,7 +98,13 @@ impl InProcessBench<'_> {
                 *lock(&turns.next) = Some(Turn { slice, start, first_bin: bins });
                 shared.barrier.wait();
                 shared.barrier.wait();
-                let done = mem::take(&mut *lock(&turns.report));
+                let mut done = mem::take(&mut *lock(&turns.report));
+                if slice.writes_back {
+                    let begin = shared.clock.now();
+                    failure = failure.or(drain().err());
+                    done.write_back = Some(shared.clock.now().saturating_sub(begin));
+                    done.has_failed |= failure.is_some();
+                }
                 if !slice.is_warm_up {
                     clock += done.nanoseconds;
                     bins += done.bins.len();
@@ -110,6 +119,7 @@ impl InProcessBench<'_> {
             let recorders: Vec<_> = handles.into_iter().map(|thread| joined(thread.join())).collect();
             let mut phase = PhaseResult::sum(recorders, &usage);
             (phase.start, phase.recorder.end) = (0, clock);
+            failure.into_iter().for_each(|error| phase.recorder.fault(Fault::Error(error)));
             for (name, thread) in background {
                 let outcome = thread.join().unwrap_or_else(|payload| Err(panics::message(&*payload)));
                 if let Err(error) = outcome {

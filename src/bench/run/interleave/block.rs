@@ -4,6 +4,10 @@ use super::slice::{BIN, Slice, SliceReport};
 use crate::bench::result::comparison::{SliceRecord, Slicing, Work};
 use rand::{rngs::SmallRng, seq::SliceRandom};
 
+/// Minimum length in seconds of writing slices that write-back follows. After shorter ones, it would turn the fsync
+/// policy `no` into one that syncs often.
+pub const LEAST_WRITTEN_BACK: f64 = 3.0;
+
 /// Store that runs only in the slices of time that a comparison gives it.
 pub trait Sliced {
     /// Runs the store for a slice. Returns `None` if the store has failed, in this slice or before.
@@ -14,6 +18,8 @@ pub trait Sliced {
 /// slice. A store that fails has no further turns.
 pub fn run_block<S: Sliced>(stores: &mut [S], slicing: &Slicing, random: &mut SmallRng) -> Vec<SliceRecord> {
     let length = nanoseconds(slicing.slice_seconds);
+    let writes_back =
+        matches!(slicing.work, Work::Operations(_)) && slicing.slice_seconds >= LEAST_WRITTEN_BACK;
     let mut left: Vec<Left> = stores.iter().map(|_| Left::of(slicing.work, length)).collect();
     let mut records = Vec::new();
     let mut turns: Vec<usize> = (0..stores.len()).collect();
@@ -23,7 +29,8 @@ pub fn run_block<S: Sliced>(stores: &mut [S], slicing: &Slicing, random: &mut Sm
             let (Some(sliced), Some(left)) = (stores.get_mut(*store), left.get_mut(*store)) else {
                 return false;
             };
-            let slice = Slice { nanoseconds: length, operations: left.operations(), is_warm_up: false };
+            let operations = left.operations();
+            let slice = Slice { nanoseconds: length, operations, is_warm_up: false, writes_back };
             let Some(report) = sliced.run(slice) else { return false };
             records.push(record(*store, &report, slicing.discarded_seconds));
             left.subtract(&report)
@@ -83,6 +90,8 @@ fn record(store: usize, report: &SliceReport, discarded_seconds: f64) -> SliceRe
         seconds: (report.nanoseconds - discarded) as f64 / 1e9,
         discarded_operations,
         discarded_seconds: discarded as f64 / 1e9,
+        write_back_seconds: report.write_back.map(|time| time as f64 / 1e9),
+        left_device_busy: report.left_device_busy,
     }
 }
 
@@ -96,6 +105,7 @@ pub fn nanoseconds(seconds: f64) -> u64 {
 #[expect(missing_docs, reason = "tests")]
 pub mod tests {
     use super::*;
+    use crate::bench::result::comparison::Block;
     use rand::SeedableRng;
     use std::{cell::RefCell, rc::Rc};
 
@@ -132,7 +142,14 @@ pub mod tests {
                 left -= rate.min(left);
             }
             let nanoseconds = bins.len() as u64 * BIN;
-            Some(SliceReport { nanoseconds, bins, longest: BIN / self.rate, has_failed: false })
+            let write_back = slice.writes_back.then_some(nanoseconds / 2);
+            Some(SliceReport {
+                nanoseconds,
+                bins,
+                longest: BIN / self.rate,
+                write_back,
+                ..Default::default()
+            })
         }
     }
 
@@ -169,7 +186,7 @@ pub mod tests {
     fn an_operation_across_the_end_of_the_discarded_time_does_not_count() {
         // Operations of 7 ms: the second one ends after the 10 ms that are discarded.
         let bins: Vec<u64> = (1..=98).map(|millisecond| u64::from(millisecond % 7 == 0)).collect();
-        let report = SliceReport { nanoseconds: 98 * BIN, bins, longest: 7 * BIN, has_failed: false };
+        let report = SliceReport { nanoseconds: 98 * BIN, bins, longest: 7 * BIN, ..SliceReport::default() };
         let counted = record(0, &report, 0.01);
         assert_eq!((counted.operations, counted.discarded_operations), (13, 1));
         assert!((counted.seconds - 0.091).abs() < 1e-9, "{counted:?}");
@@ -191,6 +208,28 @@ pub mod tests {
         assert!(records.iter().rev().take(5).all(|record| record.store == 1), "{records:?}");
         // The last slice of the slower store lasts 53 ms, and 10 ms of each of its 8 slices are discarded.
         assert!((sum(&records, 1).1 - (0.7525 - 0.08)).abs() < 1e-3, "{records:?}");
+    }
+
+    #[test]
+    fn long_writing_slices_are_written_back_and_this_time_counts() {
+        for (work, slice_seconds, is_written) in [
+            (Work::Operations(6_500_000), 3.0, true),
+            (Work::Operations(6_500_000), 2.9, false),
+            (Work::Seconds(6.0), 3.0, false),
+        ] {
+            let mut stores = [FakeStore::new(0, 1000, 0)];
+            let slicing = Slicing { slice_seconds, ..slicing(work) };
+            let slices = run_block(&mut stores, &slicing, &mut SmallRng::seed_from_u64(1));
+            assert!(
+                slices.iter().all(|slice| slice.write_back_seconds.is_some() == is_written),
+                "{slices:?}"
+            );
+            let block = Block { seed: 0, slices, disturbance: None, seconds: 0.0 };
+            let (with, without) = (block.rate(0).unwrap(), block.rate_without_write_back(0).unwrap());
+            assert!((without - 1e6).abs() < 1.0, "{without}");
+            // Write-back takes half of the time of the operations.
+            assert!((with - if is_written { 1e6 / 1.5 } else { 1e6 }).abs() < 1.0, "{with}");
+        }
     }
 
     #[test]

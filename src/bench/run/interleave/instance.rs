@@ -6,15 +6,17 @@ use super::{
     slice::{self, Reply, Request, Slice, SliceReport},
 };
 use crate::bench::{
-    plan::options::Cpus,
+    plan::options::RunConditions,
     run::{
-        interrupt,
+        disk_usage::Files,
+        interference, interrupt,
         job_messages::{Job, Report},
     },
 };
 use std::{
     io::{self, BufRead, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout},
+    time::Instant,
 };
 
 /// Store of a comparison, loaded in a process of its own. When dropped, the process is killed and its files are
@@ -28,6 +30,10 @@ pub struct Instance {
     reports: Vec<Report>,
     /// `true` if the store has failed or its process has ended.
     is_over: bool,
+    /// Error of a sync of its files.
+    sync_error: Option<String>,
+    /// Maximum time to wait for an idle device after write-back, in seconds.
+    quiet_wait: f64,
 }
 
 impl Instance {
@@ -36,13 +42,15 @@ impl Instance {
     /// # Errors
     ///
     /// Fails if the process cannot be started. A load that fails is no error: the reports contain it.
-    pub fn load(job: Job, cpus: &Cpus) -> io::Result<Self> {
-        let mut child = job.start(cpus, None)?;
+    pub fn load(job: Job, conduct: &RunConditions) -> io::Result<Self> {
+        let mut child = job.start(&conduct.cpus, None)?;
         interrupt::kill_on_signal(child.id());
         let no_pipe = || io::Error::other("no pipe");
         let stdin = child.stdin.take().ok_or_else(no_pipe)?;
         let stdout = BufReader::new(child.stdout.take().ok_or_else(no_pipe)?).lines();
-        let mut instance = Self { job, child, stdin, stdout, reports: Vec::new(), is_over: false };
+        let quiet_wait = conduct.quiet_wait;
+        let (reports, is_over, sync_error) = Default::default();
+        let mut instance = Self { job, child, stdin, stdout, reports, is_over, sync_error, quiet_wait };
         slice::send(&instance.stdin, &instance.job)?;
         instance.is_over = instance.reply() != Some(Reply::Ready);
         pause_process::stop(instance.child.id())?;
@@ -76,8 +84,23 @@ impl Instance {
         let status = self.child.wait().map(|status| status.to_string());
         let status = status.or_else(|_| resumed.map(|()| String::new()).map_err(|error| error.to_string()));
         let ended = format!("the measuring process ended early: {}", status.unwrap_or_else(|error| error));
-        let reports = self.job.of_each_cell(std::mem::take(&mut self.reports), &ended);
+        let reports = match &self.sync_error {
+            Some(error) => self.job.of_each_cell(Vec::new(), error),
+            None => self.job.of_each_cell(std::mem::take(&mut self.reports), &ended),
+        };
         self.job.concluded(reports)
+    }
+
+    /// Syncs the files of the store after its deferred work. Adds the time to the report of its slice.
+    fn write_back(&mut self, report: &mut SliceReport) {
+        let begin = Instant::now();
+        let is_persistent = self.job.cells.iter().any(|cell| cell.target.persistent);
+        if let Some(Err(error)) = is_persistent.then(|| Files::of(&self.job.directory).sync()) {
+            report.has_failed = true;
+            self.sync_error = Some(format!("cannot sync {}: {error}", self.job.directory.display()));
+        }
+        let time = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        report.write_back = report.write_back.map(|before| before.saturating_add(time));
     }
 }
 
@@ -88,8 +111,14 @@ impl Sliced for Instance {
         }
         let id = self.child.id();
         let sent = slice::send(&self.stdin, &Request::Slice(slice)).and_then(|()| pause_process::resume(id));
-        let reply = sent.ok().and_then(|()| self.reply());
+        let mut reply = sent.ok().and_then(|()| self.reply());
+        if let Some(Reply::Slice(report)) = reply.as_mut().filter(|_| slice.writes_back) {
+            self.write_back(report);
+        }
         let stopped = pause_process::stop(id);
+        if let Some(Reply::Slice(report)) = reply.as_mut().filter(|_| slice.writes_back) {
+            report.left_device_busy = !interference::wait_for_device(&self.job.directory, self.quiet_wait);
+        }
         match reply {
             Some(Reply::Slice(report)) if stopped.is_ok() && !report.has_failed => Some(report),
             _ => {

@@ -33,16 +33,13 @@ use crate::{
     },
     engine::{Family, synthetic},
 };
-use block::{Sliced, nanoseconds};
+use block::{LEAST_WRITTEN_BACK, Sliced, nanoseconds};
 use instance::Instance;
 use pilot::Requirements;
 use rand::{SeedableRng, rngs::SmallRng};
 use slice::Slice;
 use std::{fs, time::Instant};
 
-/// Minimum length in seconds of a slice of a workload that writes, if a store runs under `everysec`, which syncs once a
-/// second, or is an LSM tree, which delays writes while it compacts.
-const LEAST_WRITING: f64 = 3.0;
 /// Minimum running time in seconds of the fastest store in a block, if the workload writes.
 const LEAST_WRITTEN: f64 = 3.0;
 /// Memory in bytes that must stay free when all stores are loaded; at most three quarters of the available memory.
@@ -159,6 +156,16 @@ struct Measured {
     disturbance: Option<Disturbance>,
 }
 
+impl Measured {
+    /// Returns the share of the CPUs that other processes used, from 0 to 1; 1 if they kept the device busy.
+    fn disturbed_part(&self) -> f64 {
+        match self.slices.iter().any(|slice| slice.left_device_busy) {
+            true => 1.0,
+            false => self.disturbance.as_ref().map_or(0.0, Disturbance::part),
+        }
+    }
+}
+
 /// Loaded stores of a block or of the pilot.
 #[derive(Default)]
 struct Loaded {
@@ -242,12 +249,13 @@ impl Controller<'_> {
         let limit = self.options.conduct.foreign_limit.unwrap_or(f64::INFINITY);
         let measured = interference::least_disturbed(limit, self.attempts, || {
             let measured = self.measure_block(run, comparison, stores, slicing);
-            let part = measured.disturbance.as_ref().map_or(0.0, Disturbance::part);
-            (measured, if interrupt::received().is_some() { 0.0 } else { part })
+            let part = if interrupt::received().is_some() { 0.0 } else { measured.disturbed_part() };
+            (measured, part)
         });
         refuse_signal(self.options, run)?;
-        let Measured { slices, mut reports, disturbance } = measured.unwrap_or_default();
-        let is_disturbed = disturbance.is_some_and(|found| found.part() > limit);
+        let measured = measured.unwrap_or_default();
+        let is_disturbed = measured.disturbed_part() > limit;
+        let Measured { slices, mut reports, disturbance } = measured;
         self.attempts = if is_disturbed { 1 } else { interference::ATTEMPTS };
         let number = comparison.blocks.len();
         let seed = stopping_rule::seed(self.options.seed, Some(number));
@@ -304,7 +312,12 @@ impl Controller<'_> {
             let length = nanoseconds(cell.workload.warmup_seconds);
             if length > 0 {
                 // A store that fails here fails in its first slice too.
-                let _ = instance.run(Slice { nanoseconds: length, operations: None, is_warm_up: true });
+                let _ = instance.run(Slice {
+                    nanoseconds: length,
+                    operations: None,
+                    is_warm_up: true,
+                    writes_back: false,
+                });
             }
             loaded.stores.push(*store);
             loaded.instances.push(instance);
@@ -319,7 +332,7 @@ impl Controller<'_> {
         for cell in &mut job.cells {
             cell.workload.seed = stopping_rule::seed(self.options.seed, block);
         }
-        Instance::load(job.clone(), &self.options.conduct.cpus).map_err(|error| {
+        Instance::load(job.clone(), &self.options.conduct).map_err(|error| {
             job.of_each_cell(Vec::new(), &format!("cannot measure in a process of its own: {error}"))
         })
     }
@@ -336,7 +349,8 @@ fn requirements(run: &Run, comparison: &Comparison) -> Option<Requirements> {
     };
     Some(Requirements {
         writes,
-        min_slice_seconds: if writes && cells().any(is_long) { LEAST_WRITING } else { 0.0 },
+        // `everysec` syncs once a second, and LSM trees delay writes while they compact.
+        min_slice_seconds: if writes && cells().any(is_long) { LEAST_WRITTEN_BACK } else { 0.0 },
         seconds: if writes { seconds.max(LEAST_WRITTEN) } else { seconds },
     })
 }

@@ -4,7 +4,7 @@
 //! the L3 cache loses 15% to 20% over 20 ms. So the length is measured, not fixed.
 
 use super::{
-    block::{Sliced, nanoseconds},
+    block::{LEAST_WRITTEN_BACK, Sliced, nanoseconds},
     slice::{BIN, Slice, SliceReport},
 };
 use crate::bench::result::comparison::{PilotRate, Slicing, Work};
@@ -46,22 +46,29 @@ pub struct Requirements {
 #[expect(clippy::cast_precision_loss, reason = "seconds")]
 pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Slicing> {
     let mut pilots: Vec<Pilot> = Vec::new();
+    let writes_back = |seconds: f64| needs.writes && seconds >= LEAST_WRITTEN_BACK;
+    let slice = |length: u64, writes_back: bool| Slice {
+        nanoseconds: length,
+        operations: None,
+        is_warm_up: false,
+        writes_back,
+    };
     for (number, store) in stores.iter_mut().enumerate() {
-        let slice = Slice { nanoseconds: ALONE, operations: None, is_warm_up: false };
-        pilots.extend(store.run(slice).map(|report| Pilot::new(number, &report)));
+        let alone = slice(ALONE, writes_back(needs.min_slice_seconds));
+        pilots.extend(store.run(alone).map(|report| Pilot::new(number, &report)));
     }
     let longest = pilots.iter().map(|pilot| pilot.longest).max()?;
     let stall = if needs.writes { MULTIPLE * longest } else { 0 };
     let mut length = stall.max(MIN_SLICE).max(nanoseconds(needs.min_slice_seconds));
     let max_doubled = length.max(MAX_DOUBLED);
     loop {
-        pilots.iter_mut().for_each(|pilot| pilot.turns.clear());
+        pilots.iter_mut().for_each(Pilot::forget_turns);
         let min_turns = if needs.writes { 2 } else { MIN_TURNS };
         for _ in 0..IN_TURN.div_ceil(length).max(min_turns) {
-            let slice = Slice { nanoseconds: length, operations: None, is_warm_up: false };
+            let in_turn = slice(length, writes_back(length as f64 / 1e9));
             pilots.retain_mut(|pilot| {
-                let report = stores.get_mut(pilot.store).and_then(|store| store.run(slice));
-                report.map(|report| pilot.turns.push(whole_bins(&report).to_vec())).is_some()
+                let report = stores.get_mut(pilot.store).and_then(|store| store.run(in_turn));
+                report.map(|report| pilot.add_turn(&report)).is_some()
             });
         }
         let settled = pilots.iter().map(|pilot| settle(&pilot.profile())).max()?;
@@ -102,6 +109,10 @@ struct Pilot {
     longest: u64,
     /// Number of operations in each millisecond of each slice in turn.
     turns: Vec<Vec<u64>>,
+    /// Sum of the slices in turn, in nanoseconds.
+    running: u64,
+    /// Sum of the write-back after them, in nanoseconds.
+    write_back: u64,
 }
 
 impl Pilot {
@@ -109,7 +120,18 @@ impl Pilot {
     fn new(store: usize, report: &SliceReport) -> Self {
         let profile = whole_bins(report);
         let alone = rate(profile.get(profile.len() / 4..).unwrap_or_default());
-        Self { store, alone, longest: report.longest, turns: Vec::new() }
+        Self { store, alone, longest: report.longest, turns: Vec::new(), running: 0, write_back: 0 }
+    }
+
+    fn forget_turns(&mut self) {
+        self.turns.clear();
+        (self.running, self.write_back) = (0, 0);
+    }
+
+    fn add_turn(&mut self, report: &SliceReport) {
+        self.turns.push(whole_bins(report).to_vec());
+        self.running += report.nanoseconds;
+        self.write_back += report.write_back.unwrap_or(0);
     }
 
     /// Returns the number of operations in each millisecond of a slice: the median over the slices in turn, in which
@@ -132,7 +154,9 @@ impl Pilot {
     }
 
     fn rate(&self, discarded: usize) -> PilotRate {
-        PilotRate { store: self.store, alone: self.alone, in_turn: self.in_turn(discarded) }
+        #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+        let write_back = self.write_back as f64 / self.running.max(1) as f64;
+        PilotRate { store: self.store, alone: self.alone, in_turn: self.in_turn(discarded), write_back }
     }
 }
 
@@ -212,6 +236,8 @@ mod tests {
         let needs = Requirements { writes: true, min_slice_seconds: 3.0, seconds: 3.0 };
         let slicing = run_pilot(&mut [FakeStore::new(0, 1000, 0), FakeStore::new(1, 100, 0)], needs).unwrap();
         assert_eq!((slicing.work, slicing.slice_seconds), (Work::Operations(3_000_000), 3.0));
+        // Write-back takes half of the time of the operations.
+        assert!((slicing.block_seconds() - 1.5 * 33.0).abs() < 0.1, "{slicing:?}");
 
         /// Store with one operation of 50 ms.
         struct Stalls(FakeStore);

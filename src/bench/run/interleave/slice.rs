@@ -24,6 +24,8 @@ pub struct Slice {
     pub operations: Option<u64>,
     /// `true` for a warm-up slice: its operations are not measured, and keys are neither inserted nor deleted.
     pub is_warm_up: bool,
+    /// `true` if the store does its deferred work after the slice and syncs its files, before another store runs.
+    pub writes_back: bool,
 }
 
 /// Measurement of a slice of a store's running time.
@@ -37,6 +39,10 @@ pub struct SliceReport {
     pub longest: u64,
     /// `true` if an operation failed, so that the store is not measured further.
     pub has_failed: bool,
+    /// Time of the deferred work and of the sync after the slice, in nanoseconds; `None` if none followed.
+    pub write_back: Option<u64>,
+    /// `true` if the device still had requests when the time to wait for it was over.
+    pub left_device_busy: bool,
 }
 
 impl SliceReport {

@@ -118,7 +118,9 @@ mod tests {
             slice_seconds: 0.1,
             discarded_seconds: 0.005,
             work,
-            pilot: (0..2).map(|store| PilotRate { store, alone: 1e7, in_turn: 1e7 }).collect(),
+            pilot: (0..2)
+                .map(|store| PilotRate { store, alone: 1e7, in_turn: 1e7, write_back: 0.0 })
+                .collect(),
             is_like_alone: true,
             seconds: 10.0,
             load_seconds: 1.0,
