@@ -3,6 +3,8 @@
 use kvbench::bench::result::{
     Access, Cell, CellKind, Commits, Environment, Figure, Latency, Measurement, Operation, Order, Outcome,
     Run, SCHEMA_VERSION, Sample, Size, Target, Workload,
+    comparison::{Comparison, End, PairVerdict, VerdictKind},
+    statistics::margin::Margin,
 };
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -144,6 +146,33 @@ pub fn measurement(throughput: f64) -> Measurement {
 pub fn add(run: &mut Run, cell: Cell, throughputs: &[f64]) {
     let outcomes = throughputs.iter().map(|throughput| Outcome::Measured(measurement(*throughput)));
     add_outcomes(run, cell, outcomes.collect());
+}
+
+/// Makes a run of two stores an interleaved one, with a verdict on the first store and a margin of 5%. The verdict is
+/// from planned looks; one look at all repetitions may give another.
+pub fn judge(run: &mut Run, verdict: VerdictKind, ratio: f64) {
+    let ids: Vec<String> = run.cells.iter().map(|cell| cell.id.clone()).collect();
+    let pair = PairVerdict {
+        first: ids[0].clone(),
+        second: ids[1].clone(),
+        ratio,
+        low: ratio * 0.9,
+        high: ratio * 1.1,
+        blocks: 5,
+        verdict,
+        sentence: String::new(),
+        needed: None,
+    };
+    run.comparisons = vec![Comparison {
+        id: run.cells[0].table.clone(),
+        cells: ids,
+        margin: Margin::new(0.05).unwrap(),
+        slicing: None,
+        looks: None,
+        blocks: Vec::new(),
+        verdicts: vec![pair],
+        end: Some(End::Planned),
+    }];
 }
 
 /// Adds a cell with these outcomes.

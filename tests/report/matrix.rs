@@ -2,7 +2,7 @@
 
 use crate::{fixtures, report};
 use kvbench::{
-    bench::result::{Loses, Measurement, Operation, Outcome, Run, Target},
+    bench::result::{Loses, Measurement, Operation, Outcome, Run, Target, comparison::VerdictKind},
     engine::LossClass,
 };
 
@@ -40,6 +40,22 @@ fn a_clear_best_is_named_and_the_other_has_a_ratio_with_its_interval() {
     assert!(verdict(duel(&FAST, &SLOW), "Read-heavy").starts_with("lmdb. In process, fsync no. get."));
     assert_eq!(row(duel(&FAST, &SLOW), "lmdb"), "lmdb | **1.00**");
     assert_eq!(row(duel(&FAST, &SLOW), "redb"), "redb | 0.50 (0.50\u{2013}0.50)");
+}
+
+/// An interleaved run was judged at its planned looks. Another look at its blocks would say something else.
+#[test]
+fn a_column_of_an_interleaved_run_has_its_recorded_verdict() {
+    for (kind, ratio, words) in [
+        (VerdictKind::CannotTell, 2.0, "lmdb, redb: cannot tell. "),
+        (VerdictKind::Equal, 1.01, "lmdb, redb: equal within 5%. "),
+        (VerdictKind::Slower, 0.5, "redb. "),
+        (VerdictKind::Faster, 2.0, "lmdb. "),
+    ] {
+        let mut run = duel(&FAST, &SLOW);
+        fixtures::judge(&mut run, kind, ratio);
+        let found = verdict(run, "Read-heavy");
+        assert!(found.starts_with(words), "{kind:?}: {found}");
+    }
 }
 
 /// What the whole machine does in a repetition says nothing of the stores.

@@ -4,7 +4,7 @@ use crate::{fixtures, report};
 use kvbench::{
     bench::{
         report::terminal,
-        result::{Disturbance, Loses, Operation, Outcome, Run, Target},
+        result::{Disturbance, Loses, Operation, Outcome, Run, Target, comparison::VerdictKind},
     },
     engine::LossClass,
 };
@@ -87,7 +87,7 @@ fn a_winner_is_named_only_outside_the_noise() {
     assert_eq!(
         text,
         "no winner among stores that lose nothing: cannot tell which of map and btree is fastest; about 65 repetitions \
-         would decide"
+         would show a difference, and no budget decides equality within 3%"
     );
     for (first, second) in [("map", "btree"), ("btree", "map")] {
         let text = verdict(&mixed(&[(first, "always", &CALM), (second, "always", &times(0.8))], None));
@@ -107,6 +107,36 @@ fn stores_within_the_margin_win_together() {
     let run = mixed(&stores, None);
     assert_eq!(verdict(&run), words);
     assert_eq!(terminal::text(&run).matches(" *").count(), 1, "only the legend has a star");
+}
+
+/// A store that was slower by the recorded verdict of its comparison has no star and no first place, whatever its
+/// median.
+#[test]
+fn a_ranking_of_an_interleaved_run_has_its_recorded_verdicts() {
+    for (kind, ratio, words) in [
+        (
+            VerdictKind::CannotTell,
+            2.0,
+            "no winner among stores that lose nothing: cannot tell which of map and btree",
+        ),
+        (
+            VerdictKind::SlightlyFaster,
+            1.04,
+            "map and btree are fastest among stores that lose nothing, equal within 5%",
+        ),
+        (
+            VerdictKind::Slower,
+            0.5,
+            "btree is fastest among stores that lose nothing, 2.00 times as fast as map",
+        ),
+    ] {
+        let mut run = mixed(&[("map", "always", &CALM), ("btree", "always", &times(0.5))], None);
+        fixtures::judge(&mut run, kind, ratio);
+        let text = terminal::text(&run);
+        assert!(text.starts_with(&format!("custom: {words}")), "{kind:?}: {text}");
+        let stars = text.lines().filter(|line| line.starts_with("mix ") && line.contains(" *")).count();
+        assert_eq!(stars, usize::from(kind == VerdictKind::Slower), "{text}");
+    }
 }
 
 #[test]

@@ -32,17 +32,48 @@ impl<'r, 'a> ComparisonGroup<'r, 'a> {
         if self.is_paced() && measure.name == THROUGHPUT.name {
             return None;
         }
-        let scores: Vec<_> = self.entries.iter().map(|entry| entry.scores(measure)).collect();
-        let measured: Vec<_> =
-            scores.iter().zip(&self.entries).filter(|(scores, _)| !scores.is_empty()).collect();
-        let scores: Vec<_> = measured.iter().map(|(scores, _)| (*scores).clone()).collect();
-        let (looks, margin) = match self.entries.first() {
+        let measured: Vec<&Entry<'a>> =
+            self.entries.iter().copied().filter(|entry| !entry.scores(measure).is_empty()).collect();
+        let pairwise = Judged::of(&measured, measure).pairwise;
+        let winner = pairwise.rank_groups(pairwise.order()).winner()?;
+        measured.get(winner).copied()
+    }
+}
+
+/// Comparison of all pairs of cells by a metric.
+pub struct Judged {
+    /// Verdicts on the pairs, by the place of the cells.
+    pub pairwise: Pairwise,
+    /// Difference below which cells are equal.
+    pub margin: Margin,
+    /// `true` if the verdicts are those that an interleaved comparison has recorded.
+    pub is_recorded: bool,
+}
+
+impl Judged {
+    /// Compares cells. The throughput of cells that took turns was judged when they were measured, at planned looks;
+    /// it is not judged again.
+    pub fn of(entries: &[&Entry<'_>], measure: &Metric) -> Self {
+        let first = entries.first();
+        let comparison = first.and_then(|first| first.run.comparison(&first.cell.id));
+        let ids: Vec<&str> = entries.iter().map(|entry| entry.cell.id.as_str()).collect();
+        let recorded = comparison.filter(|one| {
+            let is_compared = |entry: &&Entry<'_>| {
+                first.is_some_and(|first| std::ptr::eq(first.run, entry.run))
+                    && one.cells.contains(&entry.cell.id)
+            };
+            measure.name == THROUGHPUT.name && entries.iter().all(is_compared)
+        });
+        if let Some(comparison) = recorded {
+            let (pairwise, margin) = (comparison.recorded(&ids), comparison.margin);
+            return Self { pairwise, margin, is_recorded: true };
+        }
+        let scores: Vec<_> = entries.iter().map(|entry| entry.scores(measure)).collect();
+        let (looks, margin) = match first {
             Some(entry) => entry.run.looks(&entry.cell.id),
             None => (Looks::once(), Margin::default()),
         };
-        let pairwise = Pairwise::of(&scores, &looks, margin);
-        let winner = pairwise.rank_groups(pairwise.order()).winner()?;
-        measured.get(winner).map(|(_, entry)| **entry)
+        Self { pairwise: Pairwise::of(&scores, &looks, margin), margin, is_recorded: false }
     }
 }
 

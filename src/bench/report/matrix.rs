@@ -4,10 +4,11 @@
 //! A column uses the cells of one level on one machine and, of those, the workloads that the most stores have
 //! run. A store's score in a repetition is the mean of the logarithms of its metric over these workloads, so
 //! it is compared with the other stores in the same repetition. A store is named as the best only if each of
-//! the others is slower with 95% confidence, after Holm's correction for all pairs of the column.
+//! the others is slower with 95% confidence, after Holm's correction for all pairs of the column. If the only workload
+//! is an interleaved comparison, the column has the verdicts of the result file.
 
 use super::{
-    comparison_group::{ComparisonGroup, contests},
+    comparison_group::{ComparisonGroup, Judged, contests},
     measured_cell::{Entry, State},
     report_tables::Report,
     scenarios::{SCENARIOS, Scenario},
@@ -56,12 +57,12 @@ pub struct Column {
 }
 
 /// Result of the comparison of all stores in a scenario.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// The named store is better than all others.
     Best(String),
     /// The named stores are equal within the margin, and better than all others.
-    Equal(Vec<String>),
+    Equal(Vec<String>, Margin),
     /// The first named store has the highest score. Of another named store, neither a difference from it nor equality is
     /// shown.
     CannotTell(Vec<String>),
@@ -131,6 +132,8 @@ struct Draft<'r, 'a> {
     rivals: BTreeMap<String, Option<Pair>>,
     /// Stores grouped by their comparison with the best one, as indices into the alphabetical order of `stores`.
     groups: RankGroups,
+    /// Difference below which stores are equal.
+    margin: Margin,
 }
 
 impl Matrix {
@@ -212,21 +215,36 @@ impl<'r, 'a> Draft<'r, 'a> {
 
     fn empty(scenario: &'static Scenario) -> Self {
         let (level, losses, contests) = Default::default();
-        let (stores, others, rivals, groups) = Default::default();
-        Self { scenario, level, losses, contests, stores, others, best: None, rivals, groups }
+        let (stores, others, rivals, groups, margin) = Default::default();
+        Self { scenario, level, losses, contests, stores, others, best: None, rivals, groups, margin }
     }
 
     /// Compares all pairs of stores, and sets `best` (the store with the highest mean score), `rivals` and `groups`.
     fn compare(&mut self) {
-        let scores: Vec<_> = self.stores.values().cloned().collect();
         let labels: Vec<_> = self.stores.keys().cloned().collect();
-        let pairwise = Pairwise::of(&scores, &Looks::once(), Margin::default());
+        let Judged { pairwise, margin, .. } = self.judged();
+        self.margin = margin;
         let Some(best) = pairwise.order().first().copied() else { return };
         self.groups = pairwise.rank_groups(pairwise.order());
         for (number, label) in labels.iter().enumerate().filter(|(number, _)| *number != best) {
             self.rivals.insert(label.clone(), pairwise.between(number, best));
         }
         self.best = labels.get(best).cloned();
+    }
+
+    /// Compares the stores by their mean scores; of a single workload, by its own cells.
+    fn judged(&self) -> Judged {
+        if let [contest] = self.contests.as_slice() {
+            let of = |label: &String| {
+                with_figures(contest, self.scenario.measure).find(|entry| entry.label() == *label).copied()
+            };
+            let entries: Vec<_> = self.stores.keys().filter_map(of).collect();
+            return Judged::of(&entries, self.scenario.measure);
+        }
+        let scores: Vec<_> = self.stores.values().cloned().collect();
+        let margin = Margin::default();
+        let pairwise = Pairwise::of(&scores, &Looks::once(), margin);
+        Judged { pairwise, margin, is_recorded: false }
     }
 
     /// Returns the labels of the stores with these indices.
@@ -244,7 +262,7 @@ impl<'r, 'a> Draft<'r, 'a> {
             Some(_) if !undecided.is_empty() => {
                 Verdict::CannotTell(self.labels(&[winners.as_slice(), undecided].concat()))
             }
-            Some(_) if winners.len() > 1 => Verdict::Equal(self.labels(winners)),
+            Some(_) if winners.len() > 1 => Verdict::Equal(self.labels(winners), self.margin),
             Some(best) => Verdict::Best(best.clone()),
         };
         let works = self.contests.iter().map(|one| one.title.clone()).collect();
@@ -441,7 +459,7 @@ impl Verdict {
     pub fn words(&self) -> String {
         match self {
             Self::Best(label) => label.clone(),
-            Self::Equal(labels) => format!("{}: equal within {}", labels.join(", "), Margin::default()),
+            Self::Equal(labels, margin) => format!("{}: equal within {margin}", labels.join(", ")),
             Self::CannotTell(labels) => format!("{}: cannot tell", labels.join(", ")),
             Self::TooFew => format!("no verdict with fewer than {ENOUGH} repetitions"),
             Self::Alone(label) => format!("{label} only"),

@@ -5,7 +5,7 @@
 //! Stores that lose more are left out, with the reason. Work that only reads loses nothing, so it ranks every store.
 
 use super::{
-    comparison_group::{ComparisonGroup, same_work},
+    comparison_group::{ComparisonGroup, Judged, same_work},
     measured_cell::{Entry, State},
 };
 use crate::{
@@ -16,17 +16,17 @@ use crate::{
         number_format,
         spread::{ENOUGH, Spread},
         statistics::{
-            looks::Looks,
             margin::Margin,
-            pairwise::{Pair, Pairwise, RankGroups},
+            pairwise::{Pair, RankGroups},
             verdict::{Verdict, deciding},
         },
     },
     engine::LossClass,
 };
-use std::borrow::Borrow;
+use std::{borrow::Borrow, mem};
 
-/// Ranking of the stores that executed the same workload, the best median first.
+/// Ranking of the stores that executed the same workload, the best median first; of an interleaved comparison, the best
+/// mean.
 pub struct Ranking<'r, 'a> {
     /// Short description of the workload, unique in a list of rankings.
     pub title: String,
@@ -35,7 +35,7 @@ pub struct Ranking<'r, 'a> {
     /// Largest loss of acknowledged writes that a ranked store may have; `None` for work that only reads, and if no
     /// loss is known.
     pub bound: Option<Loses>,
-    /// Ranked stores, the best median first.
+    /// Ranked stores, the best first.
     pub places: Vec<RankedStore<'r, 'a>>,
     /// Names of stores that are not ranked, each with the reason.
     pub left_out: Vec<(String, String)>,
@@ -143,19 +143,26 @@ impl<'r, 'a> Ranking<'r, 'a> {
 
     /// Compares all pairs of ranked stores, and sets the comparison of each with the first, the groups and the margin.
     fn compare(&mut self) {
-        let scores: Vec<_> = self.places.iter().map(|place| place.entry.scores(self.measure)).collect();
-        let (looks, margin) = match self.places.first() {
-            Some(place) => place.entry.run.looks(&place.entry.cell.id),
-            None => (Looks::once(), Margin::default()),
-        };
+        let mut judged = self.judged();
+        if judged.is_recorded {
+            // These verdicts are on means of the blocks, and so is the order of the stores.
+            let mut places: Vec<_> = mem::take(&mut self.places).into_iter().map(Some).collect();
+            let in_order = judged.pairwise.order().iter().filter_map(|place| places.get_mut(*place)?.take());
+            self.places = in_order.collect();
+            judged = self.judged();
+        }
+        let Judged { pairwise, margin, .. } = judged;
         self.margin = margin;
-        let pairwise = Pairwise::of(&scores, &looks, margin);
         let order: Vec<usize> = (0..self.places.len()).collect();
         self.groups = pairwise.rank_groups(&order);
         for (number, place) in self.places.iter_mut().enumerate().skip(1) {
             let pair = pairwise.between(number, 0);
             place.to_first = pair.map(|pair| ToFirst::of(pair, self.measure.better));
         }
+    }
+
+    fn judged(&self) -> Judged {
+        Judged::of(&self.places.iter().map(|place| place.entry).collect::<Vec<_>>(), self.measure)
     }
 
     /// Returns the store that is certainly better than each other ranked store, or `None` if there is none or

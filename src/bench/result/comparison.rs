@@ -251,7 +251,41 @@ impl Block {
     }
 }
 
+impl PairVerdict {
+    /// Returns the verdict with its numbers. `margin` is that of the comparison.
+    fn verdict(&self, margin: Margin) -> Verdict {
+        match self.verdict {
+            VerdictKind::Faster => Verdict::Faster { at_least: (self.low - 1.0).max(0.0) },
+            VerdictKind::Slower => Verdict::Slower { at_least: (1.0 - self.high).max(0.0) },
+            VerdictKind::SlightlyFaster => Verdict::SlightlyFaster { by: self.ratio - 1.0, margin },
+            VerdictKind::SlightlySlower => Verdict::SlightlySlower { by: 1.0 - self.ratio, margin },
+            VerdictKind::Equal => Verdict::Equal { margin },
+            VerdictKind::CannotTell => Verdict::CannotTell {
+                blocks: self.needed.and_then(|needed| needed.blocks),
+                may_be_equal: self.needed.is_some_and(|needed| needed.may_be_equal),
+                margin,
+            },
+        }
+    }
+}
+
 impl Comparison {
+    /// Returns the verdicts on the cells with the ids `cells`, as they were recorded at the newest look.
+    pub fn recorded(&self, cells: &[&str]) -> Pairwise {
+        let place = |id: &str| cells.iter().position(|cell| *cell == id);
+        let pair = |pair: &PairVerdict| {
+            Some(Pair {
+                first: place(&pair.first)?,
+                second: place(&pair.second)?,
+                ratio: pair.ratio,
+                interval: (pair.low, pair.high),
+                blocks: pair.blocks,
+                verdict: pair.verdict(self.margin),
+            })
+        };
+        Pairwise::judged(self.verdicts.iter().filter_map(pair).collect(), cells.len())
+    }
+
     /// Returns what would decide a comparison with this verdict; `None` if it is decided.
     fn needed(&self, verdict: Verdict) -> Option<Needed> {
         let Verdict::CannotTell { blocks, may_be_equal, .. } = verdict else { return None };

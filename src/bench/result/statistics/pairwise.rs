@@ -96,6 +96,22 @@ impl Pairwise {
         Self { pairs: pairs.collect(), order }
     }
 
+    /// Returns a comparison of `stores` stores whose pairs were judged before. The order is by the mean ratio of a
+    /// store to the others; stores without a pair keep their place.
+    pub fn judged(pairs: Vec<Pair>, stores: usize) -> Self {
+        let level = |store: usize| {
+            let ratios = pairs.iter().filter_map(|pair| match (pair.first == store, pair.second == store) {
+                (true, _) => Some(pair.ratio.ln()),
+                (_, true) => Some(-pair.ratio.ln()),
+                _ => None,
+            });
+            mean(&ratios.collect::<Vec<_>>()).unwrap_or(0.0)
+        };
+        let mut order: Vec<usize> = (0..stores).collect();
+        order.sort_by(|a, b| level(*b).total_cmp(&level(*a)));
+        Self { pairs, order }
+    }
+
     /// Returns all compared pairs of stores, without pairs that have too few common blocks.
     pub fn pairs(&self) -> &[Pair] {
         &self.pairs
