@@ -79,6 +79,8 @@ fn readers_take_turns_until_the_budget_is_used_up() {
     assert_ne!(comparison.end, Some(End::Failed));
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(stdout.starts_with(&comparison.id), "{stdout}");
+    let price = stdout.lines().nth(1).unwrap();
+    assert!(price.contains(": loses possibly everything; ") && price.contains(" of memory"), "{stdout}");
     assert!(stderr(&output).contains("slices of"), "{}", stderr(&output));
     assert!(!dir.path().join("kvbench-bench.tmp").exists());
 }
@@ -115,6 +117,8 @@ fn writers_do_equal_work_in_every_block() {
     };
     for sample in run.samples.iter().filter(|sample| run.comparisons[0].cells.contains(&sample.cell)) {
         assert_eq!(measurement(&sample.outcome).operations, wanted, "{}", sample.cell);
+        // Equal work makes files comparable.
+        assert!(measurement(&sample.outcome).disk_bytes.is_some(), "{}", sample.cell);
     }
     assert_eq!(run.comparisons[0].end, Some(End::Budget));
 }

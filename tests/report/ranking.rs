@@ -140,6 +140,27 @@ fn a_ranking_of_an_interleaved_run_has_its_recorded_verdicts() {
 }
 
 #[test]
+fn the_first_lines_of_an_interleaved_run_name_the_winner_and_its_price() {
+    let mut run = mixed(&[("map", "always", &CALM), ("btree", "always", &times(0.5))], None);
+    fixtures::judge(&mut run, VerdictKind::Faster, 2.0);
+    for sample in &mut run.samples {
+        let Outcome::Measured(measured) = &mut sample.outcome else { panic!() };
+        measured.peak_memory_bytes = Some(43 << 20);
+        measured.disk_bytes = Some(12 << 20);
+        measured.reopen_seconds = Some(0.0041);
+    }
+    let text = terminal::text(&run);
+    let lines: Vec<_> = text.lines().take(3).collect();
+    assert!(lines[0].starts_with("custom: map is fastest among stores that lose nothing, "), "{text}");
+    assert_eq!(lines[1], "  map: loses nothing; 43.0 MiB of memory, 12.0 MiB on disk, opens in 4.10 ms");
+    assert!(lines[2].starts_with("  0 blocks in "), "{text}");
+    // Without a winner, each store that may be the best has a price.
+    fixtures::judge(&mut run, VerdictKind::CannotTell, 1.0);
+    let text = terminal::text(&run);
+    assert_eq!(text.matches(": loses nothing; 43.0 MiB of memory").count(), 2, "{text}");
+}
+
+#[test]
 fn too_few_repetitions_give_no_verdict() {
     let text = verdict(&mixed(&[("map", "always", &CALM[..2]), ("btree", "always", &[1.0, 1.0])], None));
     assert_eq!(text, "no verdict among stores that lose nothing: it takes 3 common repetitions");

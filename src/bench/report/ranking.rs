@@ -179,6 +179,13 @@ impl<'r, 'a> Ranking<'r, 'a> {
         }
     }
 
+    /// Returns the stores of which each may be the best: the winner, or those that are equal to it, and those that are
+    /// neither shown equal nor worse.
+    pub fn candidates(&self) -> impl Iterator<Item = &RankedStore<'r, 'a>> {
+        let RankGroups { winners, undecided, .. } = &self.groups;
+        winners.iter().chain(undecided).filter_map(|store| self.places.get(*store))
+    }
+
     /// Returns the verdict as a sentence without a final stop: the winner, or the reason why there is none.
     pub fn result(&self) -> String {
         let among = self.among();
@@ -303,7 +310,8 @@ impl<'r, 'a> Ranking<'r, 'a> {
         }
     }
 
-    fn name(&self, place: &RankedStore<'_, '_>) -> String {
+    /// Returns the name of a ranked store, with its fsync policy if each store has its own.
+    pub fn name(&self, place: &RankedStore<'_, '_>) -> String {
         match self.by_policy {
             true => format!("{} ({})", place.entry.label(), place.policy()),
             false => place.entry.label(),

@@ -4,6 +4,7 @@
 use super::{
     expired_read_notes,
     measured_cell::{self, Entry},
+    price::price,
     ranking::{Ranking, rankings, verdicts},
 };
 use crate::{
@@ -108,14 +109,20 @@ fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell], single: &mut
     }
 }
 
-/// Appends the verdict of each interleaved comparison, with the number of its blocks (repetitions) and the reason why
-/// it ended.
+/// Appends the verdict of each interleaved comparison, with the price of the winner or of its group, the number of
+/// blocks (repetitions), and the reason why the comparison ended.
 fn first_verdicts(text: &mut String, run: &Run) {
     for comparison in &run.comparisons {
         let cells = run.cells.iter().filter(|cell| comparison.cells.contains(&cell.id));
         let entries: Vec<_> = cells.map(|cell| Entry::new(run, cell, 0, (0, 0))).collect();
-        for verdict in verdicts(&rankings(&entries)) {
+        let rankings = rankings(&entries);
+        for verdict in verdicts(&rankings) {
             let _ = writeln!(text, "{}: {verdict}", comparison.id);
+        }
+        for ranking in &rankings {
+            for place in ranking.candidates() {
+                let _ = writeln!(text, "  {}: {}", ranking.name(place), price(place.entry));
+            }
         }
         let end = match comparison.end {
             Some(End::Decided) => "each pair has a verdict",
@@ -134,8 +141,8 @@ fn first_verdicts(text: &mut String, run: &Run) {
     }
 }
 
-/// Appends the rate of each store without and with the write-back after its slices, if any followed, and how many blocks
-/// another program disturbed by using the device then.
+/// Appends the rate of each store without and with the write-back after its slices, if any followed, and how many
+/// blocks another program disturbed by using the device then.
 fn write_back(text: &mut String, run: &Run, comparison: &Comparison) {
     if comparison.blocks.iter().any(Block::has_write_back) {
         let rates = comparison.cells.iter().enumerate().filter_map(|(store, id)| {
@@ -152,10 +159,8 @@ fn write_back(text: &mut String, run: &Run, comparison: &Comparison) {
     }
     let busy = comparison.blocks.iter().filter(|block| block.left_device_busy()).count();
     if busy > 0 {
-        let _ = writeln!(
-            text,
-            "  {busy} blocks are disturbed: other programs kept the device busy after write-back"
-        );
+        let _ =
+            writeln!(text, "  blocks in which other programs kept the device busy after write-back: {busy}");
     }
 }
 

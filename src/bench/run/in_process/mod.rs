@@ -96,11 +96,19 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
             end.add_to(measurement, cell, last.iter().any(|last| last.id == cell.id));
         }
     }
+    // In a comparison all stores write equally often.
+    if !job.in_slices {
+        drop_unequal_sizes(&mut reports, job);
+    }
+    Ok(reports)
+}
+
+/// Removes the sizes of cells that did unequal work.
+fn drop_unequal_sizes(reports: &mut [Report], job: &Job) {
     resource_meter::drop_unequal_sizes(reports.iter_mut().filter_map(|report| {
         let Outcome::Measured(measurement) = &mut report.outcome else { return None };
         Some((measurement, job.cells.iter().find(|cell| cell.id == report.cell)?))
     }));
-    Ok(reports)
 }
 
 /// Open store of a job in process, with the reports of the cells measured so far.
