@@ -41,8 +41,9 @@ figure is outside the allowed range. `kvbench bench` records in each result whet
   when at least 1 MiB of keys and values was written; a delete counts the key and the value that it removes.
 - Reads, updates, inserts, deletes, scans and read-modify-writes that one thread mixes are judged apart. Of writes that are
   committed in groups the mean latency is known: each thread has one write under way from the begin to the end.
-- With a time to live, hits and reads of expired keys may differ by three from the engine's, because each reads the clock
-  at another moment; keys that are removed around the begin or the end of the measured time may or may not be counted.
+- With a time to live, hits and reads of expired keys may differ by three from the engine's, and by more if time passes
+  between the engine and the driver, because each reads the clock at another moment; keys that are removed around the begin
+  or the end of the measured time may or may not be counted.
 - `recovery` kills a process that updates. To open its files takes a known time for each write in them, and none for
   files that were closed.
 - To open a store again is, over the wire, to start a server with its files.
