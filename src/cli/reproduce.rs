@@ -69,7 +69,7 @@ pub struct Reproduce {
     /// Memory for an engine's cache [default: 4GiB for redb, else 256MiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     cache_size: Option<ByteSize>,
-    /// Limit of memory for what is measured, page cache included (needs root, or a delegated control group)
+    /// Limit of memory for each store, page cache included (needs root, or a delegated control group)
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory_limit: Option<ByteSize>,
     /// Maximum time to wait before each cell until the disk is idle

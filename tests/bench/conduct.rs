@@ -1,7 +1,10 @@
 //! How a run is conducted: order, waiting, limits, what is refused.
 
 use crate::command::{bench, command, measurement, read, result_of, stderr};
-use kvbench::bench::result::{Outcome, Run, Sample};
+use kvbench::{
+    bench::result::{Outcome, Run, Sample},
+    testing::skip_test::skip,
+};
 use std::fs;
 
 /// Cells in the order in which a repetition measured them.
@@ -298,9 +301,9 @@ fn memory_is_limited_or_it_is_said_why_not() {
         return;
     }
     assert_eq!(read(dir.path()).environment.memory_limit_bytes, Some(1 << 30));
-    // 400 MB of values that all have to be in memory are not tried. 62 MB are, and that they need more is a result.
+    // 400 MB of values that all have to be in memory are not tried. 66.6 MB are, and that they need more is a result.
     for (keys, reason) in
-        [("100000", "its data are all in memory"), ("15500", "killed by the kernel at --memory-limit")]
+        [("100000", "its data are all in memory"), ("16650", "killed by the kernel at --memory-limit")]
     {
         let output = limited("64MiB", keys);
         assert!(output.status.success(), "{}", stderr(&output));
@@ -311,6 +314,27 @@ fn memory_is_limited_or_it_is_said_why_not() {
             "{keys}: {outcome:?}"
         );
     }
+}
+
+/// The driver's own memory is no store's: a limit that is far too small for the driver is enough for the no-op engine, which
+/// needs none.
+#[test]
+fn the_memory_of_the_driver_is_added_to_the_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let (limit, keys) = (4 << 20, 3_000_000);
+    let keys_flag = keys.to_string();
+    let flags = ["--stores", "nothing", "--memory-limit", "4MiB", "--keys", &keys_flag, "--threads", "1"];
+    let output = bench(dir.path(), &[&flags[..], &["--operations", "100"]].concat());
+    if stderr(&output).contains("no control group can be made") {
+        return skip("the_memory_of_the_driver_is_added_to_the_limit", "no control group can be made");
+    }
+    assert!(output.status.success(), "{}", stderr(&output));
+    let run = read(dir.path());
+    // A version of four bytes for each key.
+    let driver = run.environment.driver_memory_bytes.unwrap();
+    assert!(driver > 4 * keys && driver > 2 * limit, "{driver}");
+    assert_eq!(run.environment.memory_limit_bytes, Some(limit));
+    assert_eq!(measurement(&run.samples[0].outcome).operations, 100);
 }
 
 /// Percentiles of several repetitions are those of all their operations, which only a histogram can tell.

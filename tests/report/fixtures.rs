@@ -45,6 +45,7 @@ pub fn run(suite: &str, repetitions: u32) -> Run {
             rustc: Some("rustc 1.95.0".to_owned()),
             libraries: libraries.map(|(engine, library)| (engine.to_owned(), library.to_owned())).into(),
             memory_limit_bytes: None,
+            driver_memory_bytes: None,
             foreign_limit: None,
             cold: None,
             cpus: None,

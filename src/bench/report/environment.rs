@@ -55,9 +55,7 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
         ),
         (
             "Memory limit",
-            place
-                .memory_limit_bytes
-                .map_or_else(none, |bytes| number_format::short(Unit::Bytes, whole(bytes))),
+            place.memory_limit_bytes.map_or_else(none, |bytes| limit(bytes, place.driver_memory_bytes)),
         ),
         (
             "Page cache before each cell",
@@ -119,6 +117,15 @@ fn settings(run: &Run) -> String {
     settings.into_iter().collect::<Vec<_>>().join("; ")
 }
 
+/// Returns the memory limit of each store, `bytes`, and the memory of the driver in bytes, if known, as text.
+fn limit(bytes: u64, driver: Option<u64>) -> String {
+    let short = |bytes| number_format::short(Unit::Bytes, whole(bytes));
+    match driver {
+        Some(driver) => format!("{} for each store, and {} for the driver", short(bytes), short(driver)),
+        None => format!("{} for each store with the driver", short(bytes)),
+    }
+}
+
 /// Returns the latency of random reads of the device before and after a run with a cold cache, as text; "not measured"
 /// for other runs.
 fn random_reads(place: &Environment) -> String {
@@ -151,4 +158,15 @@ fn calibration(found: &Calibration) -> String {
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 fn whole(bytes: u64) -> f64 {
     bytes as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::limit;
+
+    #[test]
+    fn a_limit_is_shown_with_the_memory_of_the_driver() {
+        assert_eq!(limit(128 << 20, Some(20 << 20)), "128 MiB for each store, and 20.0 MiB for the driver");
+        assert_eq!(limit(128 << 20, None), "128 MiB for each store with the driver");
+    }
 }

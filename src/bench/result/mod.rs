@@ -117,9 +117,13 @@ pub struct Environment {
     pub rustc: Option<String>,
     /// Library and version of each measured engine, by its name; of another server program its version.
     pub libraries: BTreeMap<String, String>,
-    /// Limit in bytes of the memory of stores and drivers, with the page cache (`--memory-limit`); absent: none.
+    /// Limit in bytes of the memory of each store, with the page cache (`--memory-limit`); absent: none.
     #[serde(default)]
     pub memory_limit_bytes: Option<u64>,
+    /// Memory of the driver in bytes, measured with the no-op engine and added to the limit of each store; absent without
+    /// `--memory-limit`, or if it is not known: the limit then contains the driver.
+    #[serde(default)]
+    pub driver_memory_bytes: Option<u64>,
     /// Share of the time of all CPUs, from 0 to 1, that other processes and virtual machines may take during a
     /// measurement (`--foreign`); absent: no limit. A measurement above it was repeated, and counts only if its cell
     /// has none below it.

@@ -12,23 +12,25 @@ use crate::bench::{
 use indicatif::ProgressBar;
 
 /// Measures a job, and repeats it if other processes use more of the CPUs than `--foreign` allows; returns the reports
-/// with the least interference. With an external server, interference is not measured: the server itself would count as
-/// another process. `attempts` is the maximum number of measurements, and is set to that of the next job: a machine
-/// that was busy in every attempt is not waited for again, until it was calm once.
+/// with the least interference. `memory_limit` is the limit of the job's control group in bytes: of the store and the
+/// driver. With an external server, interference is not measured: the server itself would count as another process.
+/// `attempts` is the maximum number of measurements, and is set to that of the next job: a machine that was busy in every
+/// attempt is not waited for again, until it was calm once.
 pub(super) fn undisturbed(
     options: &Options,
     job: &Job,
+    memory_limit: Option<u64>,
     bar: &ProgressBar,
     attempts: &mut usize,
 ) -> (Vec<Report>, Option<Disturbance>) {
-    let RunConditions { quiet_wait, foreign_limit, cpus, memory_limit, .. } = &options.conduct;
+    let RunConditions { quiet_wait, foreign_limit, cpus, .. } = &options.conduct;
     let limit = foreign_limit.unwrap_or(f64::INFINITY);
     let mut attempt = 0;
     let most = *attempts;
     let measured = interference::least_disturbed(limit, most, || {
         interference::wait_for_disk(&options.directory, *quiet_wait);
         let watch = options.target.is_none().then(interference::CpuWatch::start);
-        let reports = job.run(cpus, *memory_limit);
+        let reports = job.run(cpus, memory_limit);
         let disturbance = watch.and_then(|watch| watch.end());
         let failed = reports.iter().any(|report| matches!(report.outcome, Outcome::Failed(_)));
         let part = disturbance.as_ref().map_or(0.0, Disturbance::part);

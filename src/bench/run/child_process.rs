@@ -77,14 +77,20 @@ impl Job {
             Ok(group) => group,
             Err(reason) => return self.of_each_cell(Vec::new(), &reason),
         };
-        let reports = self.spawn(cpus, group.as_ref()).unwrap_or_else(|error| {
+        let reports = self.reports_of_child(cpus, group.as_ref());
+        drop(group);
+        self.concluded(reports)
+    }
+
+    /// Measures the job in a child process in `group`. The files of the job remain.
+    pub(super) fn reports_of_child(&self, cpus: &Cpus, group: Option<&MemoryGroup>) -> Vec<Report> {
+        let reports = self.spawn(cpus, group).unwrap_or_else(|error| {
             self.of_each_cell(Vec::new(), &format!("cannot measure in a process of its own: {error}"))
         });
-        let reports = match group.is_some_and(|group| group.killed() > 0) {
+        match group.is_some_and(|group| group.killed() > 0) {
             true => reports.into_iter().map(Report::after_kill).collect(),
             false => reports,
-        };
-        self.concluded(reports)
+        }
     }
 
     /// Removes the job's files after its child process has ended. Returns `reports`; if the disk is full, the texts of

@@ -56,6 +56,7 @@ pub fn describe(directory: &Path, cells: &[Cell], conduct: &RunConditions) -> En
         rustc: option_env!("KVBENCH_RUSTC").map(Into::into),
         libraries: libraries(cells),
         memory_limit_bytes: conduct.memory_limit,
+        driver_memory_bytes: None,
         foreign_limit: conduct.foreign_limit,
         cold: conduct.cold.then(cold::describe),
         cpus: affinity::describe(&conduct.cpus),

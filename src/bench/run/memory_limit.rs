@@ -129,6 +129,16 @@ impl MemoryGroup {
         killed_of(&fs::read_to_string(self.path.join(file)).unwrap_or_default())
     }
 
+    /// Returns the largest memory and page cache that the group has had, in bytes; `None` before Linux 5.19 with
+    /// version 2.
+    pub(super) fn peak(&self) -> Option<u64> {
+        let file = match self.version {
+            Version::One => "memory.max_usage_in_bytes",
+            Version::Two => "memory.peak",
+        };
+        fs::read_to_string(self.path.join(file)).ok()?.trim().parse().ok()
+    }
+
     /// Puts a process, and the processes that it starts from now on, into the group.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ mod attempts;
 pub mod child_process;
 pub mod cold;
 pub mod disk_usage;
+mod driver_memory;
 pub mod dry_run;
 pub mod environment;
 mod error;
@@ -245,9 +246,9 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
     // Each job has a group of its own; this one shows whether one can be made.
     let group = options.conduct.memory_limit.map(MemoryGroup::new).transpose().map_err(Error::Conduct)?;
     if let Some(warning) = group.and_then(|group| group.swap_warning()) {
-        eprintln!("kvbench: warning: {warning}");
-        run.environment.warnings.push(warning);
+        warn(run, warning);
     }
+    let memory_limit = options.conduct.memory_limit.map(|limit| limit + driver_memory(options, run));
     let bar = bar(u64::from(run.repetitions) * jobs.len() as u64);
     let mut attempts = interference::ATTEMPTS;
     for repetition in 0..run.repetitions {
@@ -264,7 +265,7 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
                 Some(reports) => (reports, None),
                 None => {
                     let job = job(options, cells, repetition);
-                    undisturbed(options, &job, &bar, &mut attempts)
+                    undisturbed(options, &job, memory_limit, &bar, &mut attempts)
                 }
             };
             if let Some(signal) = interrupt::received() {
@@ -289,6 +290,27 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
     }
     bar.finish_and_clear();
     Ok(())
+}
+
+/// Prints a warning to standard error and adds it to the result.
+fn warn(run: &mut Run, warning: String) {
+    eprintln!("kvbench: warning: {warning}");
+    run.environment.warnings.push(warning);
+}
+
+/// Returns the memory of the driver in bytes, which is measured and recorded once in a run. If it is not known, warns that
+/// the limit contains it, and returns 0.
+fn driver_memory(options: &Options, run: &mut Run) -> u64 {
+    if run.environment.driver_memory_bytes.is_none() {
+        match driver_memory::measure(options, &run.cells) {
+            Ok(bytes) => run.environment.driver_memory_bytes = Some(bytes),
+            Err(reason) => warn(
+                run,
+                format!("--memory-limit contains the driver, whose own memory is not known: {reason}"),
+            ),
+        }
+    }
+    run.environment.driver_memory_bytes.unwrap_or(0)
 }
 
 /// Returns the reports of cells that are not measured because their store keeps all data in memory, and they exceed

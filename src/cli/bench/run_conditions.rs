@@ -30,7 +30,7 @@ pub(super) struct Machine {
     /// Repeat a cell, at most twice, if other processes used more than this share of the CPUs; 100 disables it
     #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = percent_to_100)]
     foreign: f64,
-    /// Limit of memory for what is measured, page cache included (needs root, or a delegated control group)
+    /// Limit of memory for each store, page cache included (needs root, or a delegated control group)
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory_limit: Option<ByteSize>,
     /// Before each cell, close the store, drop its files from the page cache, and open it again; without --operations

@@ -125,7 +125,8 @@ fn measure_references(options: &Options, run: &mut Run) -> Result<(), Error> {
     let references: Vec<Cell> = run.cells.iter().filter(|cell| !is_compared(cell)).cloned().collect();
     for cell in references.iter().filter(|cell| !run.has(&cell.id, 0)).collect::<Vec<_>>() {
         let job = job(options, std::slice::from_ref(cell), 0);
-        let (reports, disturbance) = undisturbed(options, &job, &indicatif::ProgressBar::hidden(), &mut 1);
+        let (reports, disturbance) =
+            undisturbed(options, &job, None, &indicatif::ProgressBar::hidden(), &mut 1);
         refuse_signal(options, run)?;
         record(run, reports, 0, disturbance);
         save(run, &options.output)?;

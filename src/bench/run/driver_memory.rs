@@ -1,0 +1,93 @@
+//! Memory of the driver itself, which is added to `--memory-limit`, so that the limit is the store's: measured with the
+//! no-op engine, which needs none.
+
+use super::{attempts, jobs, memory_limit::MemoryGroup};
+use crate::{
+    bench::{
+        plan::options::Options,
+        result::{Access, Cell, CellKind, Commits, Operation, Outcome, Target, Workload},
+    },
+    engine::{Fsync, synthetic},
+};
+
+/// Operations of each thread: enough for a histogram of every kind of operation.
+const OPERATIONS: u64 = 1000;
+
+/// Limit of the control group of the measurement, in bytes: none.
+const UNLIMITED: u64 = 1 << 60;
+
+/// Returns the peak memory of the driver with the cells of a run that have the most keys, in bytes: versions of keys,
+/// histograms, threads and buffers.
+///
+/// # Errors
+///
+/// Returns the reason if no control group can be made, or if the cells fail with the no-op engine.
+pub(super) fn measure(options: &Options, cells: &[Cell]) -> Result<u64, String> {
+    let size = |cells: &Vec<Cell>| {
+        let keys = cells.iter().map(|cell| cell.workload.most_keys()).max();
+        let threads: u32 = cells.iter().map(|cell| cell.workload.threads).sum();
+        (keys, threads)
+    };
+    let largest = jobs(cells).into_iter().max_by_key(size).unwrap_or_default();
+    let job = attempts::job(options, &with_noop_engine(&largest), 0);
+    let group = MemoryGroup::new(UNLIMITED)?;
+    let reports = job.reports_of_child(&options.conduct.cpus, Some(&group));
+    let peak = group.peak();
+    drop(group);
+    for report in job.concluded(reports) {
+        if let Outcome::Failed(reason) | Outcome::Unsupported(reason) = report.outcome {
+            return Err(format!("{}: {reason}", report.cell));
+        }
+    }
+    peak.ok_or_else(|| "the kernel does not tell the peak of a control group".into())
+}
+
+/// Returns copies of the cells for which the driver needs as much memory, with the no-op engine as their store.
+fn with_noop_engine(cells: &[Cell]) -> Vec<Cell> {
+    let target = Target {
+        access: Access::InProcess,
+        store: synthetic::NOTHING.into(),
+        persistent: false,
+        fsync: Some(Fsync::No.to_string()),
+        commits: Commits::Own,
+        loses: None,
+        may_lose: None,
+        cache_bytes: 0,
+        compression: "none".into(),
+        read_ahead: None,
+        address: None,
+        program: None,
+        caveats: Vec::new(),
+    };
+    let copy = |cell: &Cell| Cell {
+        target: target.clone(),
+        workload: without_waits(&cell.workload),
+        reference: true,
+        own_device: None,
+        ..cell.clone()
+    };
+    cells.iter().map(copy).collect()
+}
+
+/// Returns a short workload with the keys, the threads and the operations of `workload`.
+fn without_waits(workload: &Workload) -> Workload {
+    let mut mix = workload.mix.clone();
+    // The no-op engine keeps a list of all keys for scans, and of those of a data file for reads.
+    mix.retain(|kind, _| *kind != Operation::Scan && (workload.data.is_none() || kind.writes()));
+    if mix.is_empty() {
+        mix.insert(Operation::Update, 1.0);
+    }
+    let is_filled = workload.step == CellKind::Operations && !workload.is_steady();
+    let few = OPERATIONS * u64::from(workload.threads) * u64::from(workload.batch);
+    Workload {
+        mix,
+        operations: if is_filled { workload.operations } else { Some(few) },
+        seconds: None,
+        warmup_seconds: 0.0,
+        rate: None,
+        ttl_ms: None,
+        counts_allocations: false,
+        step: CellKind::Operations,
+        ..workload.clone()
+    }
+}
