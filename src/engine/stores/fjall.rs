@@ -8,7 +8,7 @@ use crate::engine::{
 };
 use crossbeam_utils::sync::ShardedLock;
 use fjall::{
-    CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot,
+    AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot,
     config::CompressionPolicy,
 };
 use std::{
@@ -58,8 +58,9 @@ static INFO: Info = Info {
             "Flushes and compactions run on two background threads, during the load that is measured.",
         ),
         Caveat::new(
-            "Writes that are faster than compaction wait until it catches up. fjall's own wait does not end after \
-            its background work has failed (on a full disk), so kvbench waits before fjall does.",
+            "Writes that are faster than flushes and compactions stall (from 20 runs in L0), then halt. fjall halts them \
+            at 4 sealed memtables or 30 runs, even after its background work has failed (on a full disk), so kvbench \
+            halts them before: at 2 sealed memtables or 28 runs, with an error after such a failure.",
         ),
         Caveat::new(
             "All reads share a snapshot that is taken after each commit, because fjall's plain get sees parts of a \
@@ -102,6 +103,16 @@ const MEMTABLE: u64 = 64 << 20;
 /// Number of fjall's threads for flushes and compactions: as many as RocksDB has here, and fjall's default on two
 /// cores.
 const THREADS: usize = 2;
+
+/// Number of sealed memtables at which fjall halts writes.
+const HALT_SEALED_MEMTABLES: usize = 4;
+
+/// Number of runs in the first level (L0) at which fjall halts writes. From 20 on it stalls each write by a short loop.
+const HALT_L0_RUNS: usize = 30;
+
+/// Number of memtables that may be sealed, or flushed to a run each, between kvbench's check and that of fjall at the
+/// end of the commit: the active one, and the one that the commit fills.
+const SEALED_BY_COMMIT: usize = 2;
 
 /// Name of fjall's directory inside the store's directory.
 const TREE: &str = "fjall";
@@ -172,14 +183,11 @@ impl Fjall {
         converted.commit()
     }
 
-    /// Waits until few enough memtables and SST files wait for flushes and compactions that the next commit does not
-    /// wait: a commit would keep waiting even after that background work has failed. Fails if it has failed.
-    fn wait_for_compactions(&self) -> Result<(), fjall::Error> {
-        // A commit waits at 4 memtables, and may fill two more; and at 30 SST files in the first level.
-        const MEMTABLES: usize = 1;
-        const TABLES: usize = 27;
+    /// Halts a write until flushes and compactions have caught up, so that fjall does not halt its commit: fjall would
+    /// even after background work has failed. Returns an error if it has failed.
+    fn halt_write(&self) -> Result<(), fjall::Error> {
         self.wait_while(|| {
-            self.keyspace.sealed_memtable_count() > MEMTABLES || self.keyspace.l0_table_count() > TABLES
+            halts_write(self.keyspace.sealed_memtable_count(), self.keyspace.tree.l0_run_count())
         })
     }
 
@@ -209,6 +217,11 @@ impl Fjall {
         }
         Ok(())
     }
+}
+
+/// Returns `true` if fjall might halt a commit that begins with these numbers of sealed memtables and of runs in L0.
+fn halts_write(sealed_memtables: usize, l0_runs: usize) -> bool {
+    sealed_memtables + SEALED_BY_COMMIT >= HALT_SEALED_MEMTABLES || l0_runs + SEALED_BY_COMMIT >= HALT_L0_RUNS
 }
 
 fn open_at(path: &Path, options: &OpenOptions) -> Result<(Database, Keyspace), fjall::Error> {
@@ -282,7 +295,7 @@ impl Engine for Fjall {
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         batch.check_keys(NAME, KEY_LIMITS)?;
-        self.wait_for_compactions().and_then(|()| self.apply(batch, sync)).map_err(|error| self.fail(error))?;
+        self.halt_write().and_then(|()| self.apply(batch, sync)).map_err(|error| self.fail(error))?;
         self.show();
         Ok(())
     }
@@ -331,5 +344,31 @@ impl Engine for Fjall {
 
     fn close(&self) -> Result<()> {
         self.sync()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Fsync, Location};
+
+    #[test]
+    fn writes_halt_before_fjall_would() {
+        assert_eq!([0, 1, 2, 3].map(|sealed| halts_write(sealed, 0)), [false, false, true, true]);
+        assert_eq!([20, 27, 28, 29].map(|runs| halts_write(0, runs)), [false, false, true, true]);
+    }
+
+    /// Three flushed memtables whose ranges of keys do not overlap are three files of one run.
+    #[test]
+    fn l0_is_counted_in_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = OpenOptions::new(Location::Path(dir.path().into()), Fsync::No);
+        std::fs::create_dir(dir.path().join(TREE)).unwrap();
+        let (_db, keyspace) = open_at(&dir.path().join(TREE), &options).unwrap();
+        for key in ["a", "b", "c"] {
+            keyspace.insert(key, "value").unwrap();
+            keyspace.rotate_memtable_and_wait().unwrap();
+        }
+        assert_eq!((keyspace.l0_table_count(), keyspace.tree.l0_run_count()), (3, 1));
     }
 }

@@ -477,7 +477,9 @@ mod tests {
     /// (16 MiB of cache) would be followed by an L1 of 256 MiB.
     #[test]
     fn sizes_of_levels_and_files_fit_the_memtable() {
-        for (cache, memtable) in [(16 << 20, 4 << 20), (1 << 30, 64 << 20)] {
+        // The default of `--cache-size` is 256 MiB, the reference run has 16 MiB.
+        for (cache, memtable) in [(4 << 20, 1 << 20), (16 << 20, 4 << 20), (256 << 20, 64 << 20), (1 << 30, 64 << 20)]
+        {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("store");
             let location = Location::Path(path.clone());
@@ -489,6 +491,9 @@ mod tests {
                 [memtable, memtable, 4 * memtable],
                 "cache {cache}"
             );
+            // A first level has as many flushes as start a compaction, and memtables have at most half of the budget.
+            assert_eq!(option(&path, "level0_file_num_compaction_trigger"), FLUSHES_TO_L1);
+            assert!(option(&path, "max_write_buffer_number") * memtable <= cache / 2, "cache {cache}");
             engine.close().unwrap();
         }
     }
