@@ -4,6 +4,7 @@
 //! The modules form a pipeline; each stage uses only those below it:
 //!
 //! - [`compare`] and [`report`]: interpretation of results. Comparison of two runs cell by cell; tables, charts.
+//! - [`duel`]: two kvbench programs, measured by turns.
 //! - [`reproduce`]: published experiments, run again, with the published numbers beside the new ones.
 //! - [`calibrate`]: check of every metric of a result against an engine with known costs.
 //! - [`run`]: execution. One process for each job (cells that use the same data), threads over an engine or clients
@@ -46,6 +47,7 @@
 pub mod calibrate;
 pub mod compare;
 pub mod data;
+pub mod duel;
 pub mod plan;
 pub mod report;
 pub mod reproduce;

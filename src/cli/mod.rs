@@ -8,6 +8,8 @@ mod check;
 mod cluster;
 mod config_file;
 pub(super) mod dispatch;
+#[cfg(feature = "bench")]
+mod duel;
 mod help;
 pub mod list_stores;
 mod logging;
@@ -38,6 +40,8 @@ pub use bench::Bench;
 pub use calibrate::Calibrate;
 pub use config_file::Error as FileError;
 #[cfg(feature = "bench")]
+pub use duel::Duel;
+#[cfg(feature = "bench")]
 pub use reproduce::Reproduce;
 pub use serve::Serve;
 #[cfg(all(feature = "torture", target_os = "linux"))]
@@ -64,7 +68,11 @@ Examples:
 
 /// Cargo features with subcommands: name of the feature, `true` if this build has it, and its subcommands.
 const FEATURES: &[(&str, bool, &[&str])] = &[
-    ("bench", cfg!(feature = "bench"), &["bench", "calibrate", "compare", "export", "report", "reproduce"]),
+    (
+        "bench",
+        cfg!(feature = "bench"),
+        &["bench", "calibrate", "compare", "duel", "export", "report", "reproduce"],
+    ),
     ("manual", cfg!(feature = "manual"), &["completions", "man"]),
     ("top", cfg!(feature = "top"), &["top"]),
     ("torture", cfg!(feature = "torture"), &["torture"]),
@@ -128,6 +136,14 @@ pub enum Command {
     #[cfg(feature = "bench")]
     #[command(after_help = reproduce::HELP)]
     Reproduce(Box<Reproduce>),
+    /// Compare two kvbench programs by turns: did a change make a store slower?
+    #[cfg(feature = "bench")]
+    #[command(after_help = duel::HELP)]
+    Duel(Box<Duel>),
+    /// Print what this program measures, as JSON (started by duel)
+    #[cfg(feature = "bench")]
+    #[command(hide = true)]
+    DescribeBuild,
     /// Measure one job (started by bench, for each group of cells)
     #[cfg(feature = "bench")]
     #[command(hide = true)]

@@ -18,6 +18,8 @@ mod conduct;
 mod defaults;
 mod distributions;
 mod driver;
+#[cfg(target_os = "linux")]
+mod duel;
 mod expiring;
 #[cfg(feature = "fault-injection")]
 mod faults;

@@ -58,6 +58,7 @@ pub fn run(suite: &str, repetitions: u32) -> Run {
         repetitions,
         samples: Vec::new(),
         comparisons: Vec::new(),
+        duel: None,
         finished: true,
     }
 }
@@ -76,6 +77,7 @@ pub fn target(store: &str, fsync: &str) -> Target {
         compression: "none".to_owned(),
         address: None,
         program: None,
+        side: None,
         read_ahead: None,
         caveats: Vec::new(),
     }

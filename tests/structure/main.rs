@@ -30,8 +30,14 @@ const FLOORS: &[&[&str]] = &[
 ];
 
 /// The stages of the benchmark, top first.
-const STAGES: &[&[&str]] =
-    &[&["report", "compare", "reproduce"], &["calibrate"], &["run"], &["plan"], &["data"], &["result"]];
+const STAGES: &[&[&str]] = &[
+    &["report", "compare", "reproduce", "duel"],
+    &["calibrate"],
+    &["run"],
+    &["plan"],
+    &["data"],
+    &["result"],
+];
 
 /// The parts of `command`, top first.
 const COMMANDS: &[&[&str]] = &[

@@ -428,6 +428,7 @@ fn experiment(
         compression: "none".into(),
         address: None,
         program: None,
+        side: None,
         read_ahead: None,
         caveats: Vec::new(),
     };

@@ -198,6 +198,7 @@ fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error
             .unwrap_or_default(),
         flush_target: false,
         target_pid: None,
+        program: None,
         cold: false,
         in_slices: false,
         loads_until_killed: false,

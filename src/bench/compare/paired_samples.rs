@@ -93,8 +93,8 @@ impl Series {
     pub fn new(runs: [&Run; 2], cell: &Cell, aspect: ComparedMetric) -> Option<Self> {
         let target = &cell.target;
         let store = match target.compression.as_str() {
-            "none" | "" => target.store.clone(),
-            compression => format!("{}/{compression}", target.store),
+            "none" | "" => target.store_and_side(),
+            compression => format!("{}/{compression}", target.store_and_side()),
         };
         let logs = runs.map(|run| logs(run, cell, aspect));
         let fewest = logs.iter().map(Logs::len).min().unwrap_or(0);

@@ -2,7 +2,7 @@
 
 pub use crate::engine::Durability;
 use crate::{
-    bench::result::{Commits, Loses, Operation, Order, Size, Target, statistics::margin::Margin},
+    bench::result::{Commits, Duel, Loses, Operation, Order, Size, Target, statistics::margin::Margin},
     engine::Compression,
 };
 use clap::ValueEnum;
@@ -57,6 +57,8 @@ pub struct Options {
     pub repetitions: u32,
     /// `--interleave`: stores take turns in one comparison; `None` without that flag.
     pub interleave: Option<Interleave>,
+    /// The two programs of `kvbench duel`, which take turns in place of the stores.
+    pub duel: Option<Duel>,
     /// `--seed`, from which keys, values and random choices are made.
     pub seed: u64,
     /// `--value-entropy`: fraction of the bytes of a value that are random, from 0 to 1; the others are zeros.
@@ -163,6 +165,7 @@ impl Default for Options {
             rates: Vec::new(),
             repetitions: 1,
             interleave: None,
+            duel: None,
             seed: 42,
             value_entropy: 1.0,
             data: None,
@@ -432,6 +435,10 @@ pub enum PlanError {
     OneStore,
     #[error("--interleave: {0}; leave it out, or leave out --interleave")]
     NotInterleaved(&'static str),
+    #[error("kvbench duel: {0}")]
+    NotInDuel(&'static str),
+    #[error("--suite {0}: its workloads continue on each other's data; compare a --mix, or --suite ycsb")]
+    NothingAlone(&'static str),
     #[error("nothing to measure with these --stores: {0}")]
     Nothing(String),
 }

@@ -80,11 +80,8 @@ impl<'a> Entry<'a> {
         let target = &self.cell.target;
         let compression = Some(target.compression.as_str()).filter(|name| !["none", ""].contains(name));
         let read_ahead = target.read_ahead.as_ref().filter(|setting| *setting == "on").map(|_| "read-ahead");
-        [Some(target.store.as_str()), compression, read_ahead]
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>()
-            .join("/")
+        let store = target.store_and_side();
+        [Some(store.as_str()), compression, read_ahead].into_iter().flatten().collect::<Vec<_>>().join("/")
     }
 
     /// Returns the larger of the sizes of the data (keys and values) before and after the cell, in bytes.

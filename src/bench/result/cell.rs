@@ -103,8 +103,44 @@ pub struct Target {
     /// default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ahead: Option<String>,
+    /// Program of a duel that measures the store; absent if the program that planned the run does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub side: Option<Side>,
     /// Sentences from the engine's description that qualify its results; reports show them as footnotes.
     pub caveats: Vec<String>,
+}
+
+/// One of the two programs that `kvbench duel` compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// The program before a change.
+    Old,
+    /// The program after the change.
+    New,
+}
+
+impl Side {
+    /// Both sides, in the order of tables.
+    pub const BOTH: [Self; 2] = [Self::Old, Self::New];
+
+    /// Returns the name of the side in ids and tables: `old` or `new`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Old => "old",
+            Self::New => "new",
+        }
+    }
+}
+
+impl Target {
+    /// Returns the store, followed in a duel by the side: `redb` or `redb old`.
+    pub fn store_and_side(&self) -> String {
+        match self.side {
+            Some(side) => format!("{} {}", self.store, side.name()),
+            None => self.store.clone(),
+        }
+    }
 }
 
 /// Upper bounds on the acknowledged writes that a store may lose.

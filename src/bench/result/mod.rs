@@ -10,6 +10,7 @@ pub mod comparison;
 mod comparison_estimate;
 pub mod comparison_level;
 mod disturbance;
+mod duel;
 pub mod equal_work;
 pub mod harness_share;
 pub mod histogram;
@@ -22,11 +23,12 @@ pub mod statistics;
 pub mod text_table;
 
 pub use cell::{
-    Access, Cell, CellKind, Commits, Figure, Loses, OPERATIONS, Operation, Order, OwnDevice, Size, Target,
-    Workload,
+    Access, Cell, CellKind, Commits, Figure, Loses, OPERATIONS, Operation, Order, OwnDevice, Side, Size,
+    Target, Workload,
 };
 use comparison::Comparison;
 pub use disturbance::Disturbance;
+pub use duel::{BuildDescription, Duel, Program};
 pub use measurement::{FileSize, Latency, Measurement};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -71,6 +73,9 @@ pub struct Run {
     /// throughput that of the operations that count, with the write-back after them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
+    /// Programs that `kvbench duel` compares; absent in other runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duel: Option<Duel>,
     /// `true` once every cell has all its samples.
     pub finished: bool,
 }

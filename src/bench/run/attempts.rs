@@ -7,7 +7,7 @@ use super::{
 };
 use crate::bench::{
     plan::options::{Options, RunConditions},
-    result::{Cell, Disturbance, Outcome, Target},
+    result::{Cell, Disturbance, Duel, Outcome, Side, Target},
 };
 use indicatif::ProgressBar;
 
@@ -71,6 +71,7 @@ pub(super) fn job(options: &Options, cells: &[Cell], repetition: u32) -> Job {
     let arguments =
         |target: &Target| (options.server_arguments)(target, &directory.join("store"), options.map_bytes);
     let target = cells.first().map(|cell| &cell.target);
+    let program = |(duel, side): (&Duel, Side)| duel.program(side).path.clone().into();
     let mut cells = cells.to_vec();
     for cell in &mut cells {
         cell.workload.seed = order::seed_of(cell.workload.seed, repetition);
@@ -87,6 +88,7 @@ pub(super) fn job(options: &Options, cells: &[Cell], repetition: u32) -> Job {
         server_cpus: options.conduct.cpus.server.clone(),
         flush_target: foreign.is_some_and(|foreign| foreign.flush),
         target_pid: foreign.and_then(|foreign| foreign.pid),
+        program: options.duel.as_ref().zip(target.and_then(|target| target.side)).map(program),
         directory,
     }
 }

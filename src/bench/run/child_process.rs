@@ -109,7 +109,8 @@ impl Job {
     /// one.
     pub(super) fn start(&self, cpus: &Cpus, group: Option<&MemoryGroup>) -> io::Result<Child> {
         let pinned = cpus.driver.as_deref().map(Pinned::to).transpose().map_err(io::Error::other)?;
-        let mut child = Command::new(env::current_exe()?)
+        let program = self.program.clone().map_or_else(env::current_exe, Ok)?;
+        let mut child = Command::new(program)
             .arg(SUBCOMMAND)
             // A terminal sends SIGINT to the foreground group only: this process ends the child.
             .process_group(0)

@@ -47,6 +47,7 @@ fn with_noop_engine(cells: &[Cell]) -> Vec<Cell> {
     let target = Target {
         access: Access::InProcess,
         store: synthetic::NOTHING.into(),
+        side: None,
         persistent: false,
         fsync: Some(Fsync::No.to_string()),
         commits: Commits::Own,

@@ -17,6 +17,10 @@ const DIRECTORY: &str = "kvbench-job-";
 /// Name of the hidden subcommand of this program that measures the job on its standard input.
 pub const SUBCOMMAND: &str = "measure-job";
 
+/// Version of the messages to and from the child process: [`Job`], [`Report`], and those of slices. Increased by each
+/// change after which programs of both versions do not understand each other.
+pub const PROTOCOL: u32 = 1;
+
 /// The cells that a child process measures, and how.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
@@ -49,6 +53,9 @@ pub struct Job {
     pub loads_until_killed: bool,
     /// Process id of an external server on this machine; `None` without one, or if the user did not name it.
     pub target_pid: Option<u32>,
+    /// Program of the child process; `None` for this program.
+    #[serde(skip)]
+    pub program: Option<PathBuf>,
 }
 
 /// Result of one measurement of a cell.

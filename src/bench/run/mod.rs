@@ -4,6 +4,7 @@
 pub mod affinity;
 pub mod allocations;
 mod attempts;
+pub mod build_description;
 pub mod child_process;
 pub mod cold;
 pub mod disk_usage;
@@ -171,19 +172,27 @@ fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
     }
     let directory = &options.directory;
     fs::create_dir_all(directory).map_err(Error::file(directory))?;
+    let mut environment = environment::describe(directory, &plan.cells, &options.conduct);
+    if let Some(duel) = &options.duel {
+        environment.libraries.retain(|store, library| {
+            // That of this program is not measured.
+            duel.new.build.libraries.get(store).map(|new| library.clone_from(new)).is_some()
+        });
+    }
     Ok(Run {
         schema: SCHEMA_VERSION,
         version: env!("CARGO_PKG_VERSION").into(),
         started: now(),
         command: options.command.clone(),
         suite: options.suite.map(|suite| suite.name().into()),
-        environment: environment::describe(directory, &plan.cells, &options.conduct),
+        environment,
         row_heading: plan.row_heading,
         cells: plan.cells,
         left_out: plan.left_out,
         repetitions: options.repetitions,
         samples: Vec::new(),
         comparisons,
+        duel: options.duel.clone(),
         finished: false,
     })
 }
@@ -207,6 +216,9 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
     }
     if measured_words(&run.command) != measured_words(&options.command) {
         return differs("command line");
+    }
+    if run.duel != options.duel {
+        return differs("pair of programs");
     }
     let is_repeated = run.comparisons.is_empty();
     if run.cells != plan.cells || is_repeated && run.repetitions != options.repetitions {

@@ -26,8 +26,8 @@ use std::{
     env,
     path::{Path, PathBuf},
 };
-use value_parsers::{Mix, detect, may_lose, mix, order, part, size, ttl};
-pub(super) use value_parsers::{percent, percent_to_100};
+use value_parsers::{Mix, may_lose, mix, order, part, size, ttl};
+pub(super) use value_parsers::{cpus, detect, percent, percent_to_100};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -167,7 +167,7 @@ struct Files {
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Workload without a suite")]
-struct WorkloadFlags {
+pub(super) struct WorkloadFlags {
     /// Name of the workload in the result
     #[arg(long, default_value = "custom", conflicts_with = "suite")]
     name: String,
@@ -273,6 +273,7 @@ impl Bench {
             rates: self.rate,
             repetitions: self.repetitions.unwrap_or(repetitions),
             interleave: self.comparison.interleave(),
+            duel: None,
             seed: self.seed,
             value_entropy: self.value_entropy,
             data: self.files.data,
@@ -303,7 +304,7 @@ impl ComparisonFlags {
 }
 
 impl WorkloadFlags {
-    fn custom(self) -> CustomWorkload {
+    pub(super) fn custom(self) -> CustomWorkload {
         CustomWorkload {
             name: self.name,
             mix: self.mix.0,

@@ -105,7 +105,7 @@ pub(super) fn order(text: &str) -> Result<Order, String> {
     }
 }
 
-pub(super) fn cpus(text: &str) -> Result<Cpus, String> {
+pub(in crate::cli) fn cpus(text: &str) -> Result<Cpus, String> {
     let mut cpus = Cpus::default();
     for part in text.split('/') {
         let (place, list) = part.split_once('=').ok_or("write server=0,1/driver=2,3")?;
@@ -135,7 +135,7 @@ pub(in crate::cli) fn percent_to_100(text: &str) -> Result<f64, String> {
 }
 
 /// Parses the difference below which stores count as equal, in percent with or without the sign: `3%`.
-pub(super) fn detect(text: &str) -> Result<Margin, String> {
+pub(in crate::cli) fn detect(text: &str) -> Result<Margin, String> {
     let margin = percent_to_100(text).ok().and_then(Margin::new);
     margin.ok_or_else(|| "it must be a percentage above 0 and at most 100, such as 3%".to_owned())
 }

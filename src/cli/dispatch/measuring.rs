@@ -4,8 +4,8 @@ use super::output::print;
 #[cfg(target_os = "linux")]
 use crate::cli::Calibrate;
 use crate::{
-    bench::{compare, data, plan::options::Options, report, reproduce, result::run_file, run},
-    cli::{Bench, Compare, Export, Report, Reproduce},
+    bench::{compare, data, duel, plan::options::Options, report, reproduce, result::run_file, run},
+    cli::{Bench, Compare, Duel, Export, Report, Reproduce},
 };
 use anyhow::Context;
 use std::process::ExitCode;
@@ -37,6 +37,21 @@ pub(super) fn reproduce(options: Reproduce) -> anyhow::Result<()> {
     let _ = print(&reproduce::text(&run)?);
     eprintln!("kvbench: result: {}", options.output.display());
     Ok(run::verdict(&run)?)
+}
+
+pub(super) fn duel(options: Duel) -> anyhow::Result<ExitCode> {
+    let options = options.options()?;
+    let run = run::run(&options)?;
+    // Errors are ignored: the exit code and the result file have the answer too.
+    let _ = print(&format!("{}\nresult: {}\n", duel::text(&run), options.output.display()));
+    if let Err(error) = run::verdict(&run) {
+        eprintln!("kvbench: {error}");
+    }
+    Ok(ExitCode::from(duel::answer(&run).exit_code()))
+}
+
+pub(super) fn describe_build() -> anyhow::Result<()> {
+    print(&format!("{}\n", serde_json::to_string(&run::build_description::describe_this_program())?))
 }
 
 fn dry_run(options: &Options) -> anyhow::Result<()> {

@@ -62,6 +62,14 @@ fn carry_out() -> ExitCode {
         #[cfg(all(feature = "bench", target_os = "linux"))]
         Some(Command::Calibrate(options)) => measuring::calibrate(&options),
         #[cfg(feature = "bench")]
+        Some(Command::DescribeBuild) => measuring::describe_build(),
+        // Exit code 1 means a loss here too.
+        #[cfg(feature = "bench")]
+        Some(Command::Duel(options)) => {
+            return measuring::duel(*options)
+                .unwrap_or_else(|error| report_error(&error, exit_code(&error).max(2)));
+        }
+        #[cfg(feature = "bench")]
         Some(Command::MeasureJob) => crate::bench::run::child_process::serve().map_err(Into::into),
         #[cfg(feature = "bench")]
         Some(Command::ResultSchema) => print(&crate::bench::schema()),

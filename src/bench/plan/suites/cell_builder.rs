@@ -81,6 +81,7 @@ impl CellBuilder<'_> {
                 read_ahead: None,
                 address: None,
                 program: Some("redis-server".into()),
+                side: None,
                 caveats: Vec::new(),
             }
         };
@@ -259,6 +260,7 @@ impl CellBuilder<'_> {
             read_ahead: None,
             address: None,
             program: None,
+            side: None,
             caveats: info.caveats_at(durability).map(Into::into).collect(),
         }
     }
@@ -287,6 +289,7 @@ impl CellBuilder<'_> {
             read_ahead: None,
             address: Some(foreign.address.clone()),
             program: None,
+            side: None,
             caveats: match foreign.durability {
                 Some(_) => vec!["its durability is what the user said, not what was seen".into()],
                 None => vec!["its durability is not known".into()],

@@ -4,7 +4,7 @@ use crate::{
     bench::{
         plan::options::{Options, PlanError},
         result::{
-            Cell, CellKind, Figure, Operation, Target, Workload, comparison_level::Level, number_format,
+            Cell, CellKind, Figure, Operation, Side, Target, Workload, comparison_level::Level, number_format,
         },
     },
     engine::synthetic,
@@ -137,6 +137,27 @@ pub(super) fn while_cold(mut cells: Vec<Cell>) -> Vec<Cell> {
         }
     }
     cells
+}
+
+/// Returns `true` if a cell can be measured without the cells before it, and for any time.
+pub(super) fn is_alone_and_steady(cell: &Cell) -> bool {
+    let is_steady = cell.workload.step == CellKind::Operations && cell.workload.is_steady();
+    is_steady && cell.group.is_none() && !cell.together && cell.own_device.is_none()
+}
+
+/// Returns each cell once for each program of a duel. The two have a table of their own, since programs are compared, not
+/// stores.
+pub(super) fn of_both_programs(cells: Vec<Cell>) -> Vec<Cell> {
+    let both = |cell: Cell| {
+        Side::BOTH.map(|side| Cell {
+            id: format!("{}/{}", cell.id, side.name()),
+            table: format!("{}; {}, {}", cell.table, cell.column, cell.row),
+            column: format!("{} {}", cell.column, side.name()),
+            target: Target { side: Some(side), ..cell.target.clone() },
+            ..cell.clone()
+        })
+    };
+    cells.into_iter().flat_map(both).collect()
 }
 
 /// Returns a copy of `cell` at `rate` operations per second. A cell that runs together with another one stays

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::bench::result::{Cell, Workload, comparison_level::Level};
 use cell_builder::{CellBuilder, is_asked_for};
-use cell_transforms::{at_rates, of_workloads, while_cold};
+use cell_transforms::{at_rates, is_alone_and_steady, of_both_programs, of_workloads, while_cold};
 pub use publications::made_blocks;
 pub use unused_flags::refuse_ignored;
 
@@ -72,7 +72,17 @@ pub fn plan(options: &Options) -> Result<Plan, PlanError> {
     if any_everysec(&cells) {
         cells.iter_mut().for_each(|cell| last_for_syncs(&mut cell.workload));
     }
-    cells.extend(harness_overhead::floors(&maker, &cells));
+    match (&options.duel, options.suite) {
+        (None, _) => cells.extend(harness_overhead::floors(&maker, &cells)),
+        (Some(_), None) => cells = of_both_programs(cells),
+        (Some(_), Some(suite)) => {
+            cells.retain(is_alone_and_steady);
+            if cells.is_empty() {
+                return Err(PlanError::NothingAlone(suite.name()));
+            }
+            cells = of_both_programs(cells);
+        }
+    }
     let mut reasons = maker.left_out();
     let mut plan = Plan { row_heading: row_heading.into(), cells, left_out: reasons.clone() };
     let wanted = |cell: &&Cell| !cell.reference || is_asked_for(options);

@@ -3,7 +3,7 @@
 use super::{LEAST_EVERYSEC, plan};
 use crate::bench::{
     plan::options::{Options, PlanError},
-    result::{Access, Cell},
+    result::{Access, Cell, Side},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,10 +78,14 @@ fn check_interleaved(options: &Options, cells: &[Cell]) -> Result<(), PlanError>
     if options.interleave.is_none() {
         return Ok(());
     }
+    let is_duel = options.duel.is_some();
     let fills = cells.iter().any(|cell| !cell.workload.is_steady());
     let refusals = [
         (!cfg!(target_os = "linux"), "processes are stopped on Linux only"),
-        (options.suite.is_some(), "it compares a --mix; the workloads of a --suite have no turns yet"),
+        (
+            options.suite.is_some() && !is_duel,
+            "it compares a --mix; the workloads of a --suite have no turns yet",
+        ),
         (
             cells.iter().any(|cell| cell.target.access == Access::Wire),
             "--wire and --target have no turns yet",
@@ -94,11 +98,11 @@ fn check_interleaved(options: &Options, cells: &[Cell]) -> Result<(), PlanError>
         (options.conduct.memory_limit.is_some(), "--memory-limit is for one store at a time"),
     ];
     if let Some((_, reason)) = refusals.into_iter().find(|(refused, _)| *refused) {
-        return Err(PlanError::NotInterleaved(reason));
+        return Err(if is_duel { PlanError::NotInDuel(reason) } else { PlanError::NotInterleaved(reason) });
     }
-    let mut tables: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut tables: BTreeMap<&str, BTreeSet<(&str, Option<Side>)>> = BTreeMap::new();
     for cell in measured(cells) {
-        tables.entry(&cell.table).or_default().insert(&cell.target.store);
+        tables.entry(&cell.table).or_default().insert((&cell.target.store, cell.target.side));
     }
     if tables.values().all(|stores| stores.len() < 2) { Err(PlanError::OneStore) } else { Ok(()) }
 }

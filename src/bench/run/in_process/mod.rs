@@ -376,6 +376,7 @@ mod tests {
             verified: u64::MAX,
             server_cpus: None,
             target_pid: None,
+            program: None,
         };
         let read = || {
             let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();

@@ -3,7 +3,7 @@
 //! The stores of a table are compared in blocks. In a block each store is a fresh instance, a process of its own with
 //! its own load, and all have one seed. Blocks are measured until an evaluation decides the comparison, the planned
 //! number of blocks is measured (see [`statistics`](crate::bench::result::statistics)), or the budget of time is used
-//! up.
+//! up. In a duel a table has one store, and its instances are processes of two programs.
 
 pub mod block;
 pub mod instance;
@@ -36,7 +36,7 @@ use crate::{
 use block::{LEAST_WRITTEN_BACK, Sliced, nanoseconds};
 use instance::Instance;
 use pilot::Requirements;
-use rand::{SeedableRng, rngs::SmallRng};
+use rand::{SeedableRng, rngs::SmallRng, seq::SliceRandom};
 use slice::Slice;
 use std::{fs, time::Instant};
 
@@ -81,7 +81,7 @@ pub(super) fn check_memory(comparisons: &[Comparison], cells: &[Cell]) -> Result
     let short = |bytes| number_format::short(Unit::Bytes, bytes);
     match needed > allowed {
         true => Err(format!(
-            "--interleave: all stores are loaded at once and may need {} of memory, of which {} may be used; take fewer \
+            "all stores of a comparison are loaded at once and may need {} of memory, of which {} may be used; take fewer \
              --stores or --keys, or add --no-space-check",
             short(needed),
             short(allowed)
@@ -284,8 +284,11 @@ impl Controller<'_> {
         interference::wait_for_disk(&self.options.directory, self.options.conduct.quiet_wait);
         let watch = interference::CpuWatch::start();
         let number = comparison.blocks.len();
-        let Loaded { stores, mut instances, mut reports } = self.load(run, comparison, stores, Some(number));
         let mut random = SmallRng::seed_from_u64(stopping_rule::seed(!self.options.seed, Some(number)));
+        // Always loaded first, a store could always get the better memory.
+        let mut order = stores.to_vec();
+        order.shuffle(&mut random);
+        let Loaded { stores, mut instances, mut reports } = self.load(run, comparison, &order, Some(number));
         let mut slices = block::run_block(&mut instances, slicing, &mut random);
         for slice in &mut slices {
             slice.store = stores.get(slice.store).copied().unwrap_or_default();

@@ -1,0 +1,53 @@
+//! Answer of a duel: whether a store became slower.
+
+use super::finding::{Finding, cell};
+use crate::bench::result::{Run, Side, comparison::Comparison, equal_work, statistics::verdict::Verdict};
+
+/// Answer of a duel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Each store is faster, equal within the margin, or slower by less than the margin.
+    NoLoss,
+    /// A store became slower, or fails in the new program only.
+    Loss,
+    /// No loss was found, but for some store neither a difference nor equality is shown.
+    Undecided,
+}
+
+impl Answer {
+    /// Returns the exit code of the program, which is that of `kvbench compare`.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::NoLoss => 0,
+            Self::Loss => 1,
+            Self::Undecided => 2,
+        }
+    }
+}
+
+/// Returns the answer of a complete duel.
+pub fn answer(run: &Run) -> Answer {
+    let answers: Vec<Answer> =
+        run.comparisons.iter().map(|comparison| of_comparison(run, comparison)).collect();
+    let is_unequal = answers.is_empty() || !equal_work::unequal(run).is_empty();
+    match (answers.contains(&Answer::Loss), is_unequal || answers.contains(&Answer::Undecided)) {
+        (true, _) => Answer::Loss,
+        (false, true) => Answer::Undecided,
+        (false, false) => Answer::NoLoss,
+    }
+}
+
+fn of_comparison(run: &Run, comparison: &Comparison) -> Answer {
+    let has_failed = |side| cell(run, comparison, side).is_some_and(|cell| run.has_failed(&cell.id));
+    match (has_failed(Side::Old), has_failed(Side::New)) {
+        (false, true) => return Answer::Loss,
+        (true, _) => return Answer::Undecided,
+        (false, false) => {}
+    }
+    match Finding::of_rate(run, comparison).map(|finding| finding.pair.verdict) {
+        Some(Verdict::Slower { .. }) => Answer::Loss,
+        None | Some(Verdict::CannotTell { .. }) => Answer::Undecided,
+        Some(Verdict::Faster { .. } | Verdict::Equal { .. }) => Answer::NoLoss,
+        Some(Verdict::SlightlyFaster { .. } | Verdict::SlightlySlower { .. }) => Answer::NoLoss,
+    }
+}

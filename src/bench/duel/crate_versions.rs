@@ -1,0 +1,335 @@
+//! Programs of a duel between two published versions of an engine's crate: kvbench is built twice, each time with another
+//! version in a copy of its lock file.
+//!
+//! The copies have links to the sources, and a `Cargo.toml` that requires exactly the version. Both are built in one
+//! target directory, which is kept, so that only the crate and kvbench itself are compiled twice.
+
+use super::programs::{Error, describe};
+use crate::{
+    bench::result::{Duel, Program},
+    engine::{feature, kinds},
+};
+use std::{
+    env, fs, io,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+/// Name of kvbench's package, by which its sources are recognised.
+const PACKAGE: &str = env!("CARGO_PKG_NAME");
+
+/// Two versions of a crate that are compared.
+#[derive(Clone, Debug)]
+pub struct CrateVersions {
+    /// Name of the crate.
+    pub name: String,
+    /// Version before the change, as `4.3.0`.
+    pub base: String,
+    /// Version after the change.
+    pub head: String,
+    /// Sources of kvbench; `None` for the working directory.
+    pub sources: Option<PathBuf>,
+    /// Directory for copies and builds, which are kept; `None` for one in the user's cache directory.
+    pub directory: Option<PathBuf>,
+}
+
+/// Returns the stores of this build that use a crate.
+pub fn stores_of_crate(name: &str) -> Vec<String> {
+    let uses = |library: &str| library.split(", ").any(|part| part.split(' ').next() == Some(name));
+    kinds().map(|kind| kind.info).filter(|info| uses(info.library)).map(|info| info.name.into()).collect()
+}
+
+impl CrateVersions {
+    /// Builds kvbench with each of the versions.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the versions are equal or have another interface than the adapter, if the sources are missing, if a build
+    /// fails, or if it has another version than the one that was asked for.
+    pub fn build(&self) -> Result<Duel, Error> {
+        let Self { name, base, head, .. } = self;
+        if base == head {
+            return Err(Error::SameVersion { name: name.clone(), version: base.clone() });
+        }
+        let stores = stores_of_crate(name);
+        let feature = stores.first().and_then(|store| feature(store));
+        let feature = feature.ok_or_else(|| Error::NoEngineOfCrate(name.clone()))?;
+        let sources = self.checkout()?;
+        let manifest = read(&sources.join("Cargo.toml"))?;
+        let required = requirement(&manifest, name).ok_or_else(|| Error::NoEngineOfCrate(name.clone()))?;
+        for version in [base, head] {
+            if interface(version) != interface(required) {
+                let written_for = interface(required).join(".");
+                return Err(Error::OtherInterface {
+                    name: name.clone(),
+                    version: version.clone(),
+                    written_for,
+                });
+            }
+        }
+        let side = |version: &str| {
+            let build = Build { name, version, feature, sources: &sources };
+            let program = build.program(&self.directory(&sources)?, &manifest)?;
+            Ok(with_library(program, &stores, name, version))
+        };
+        let duel = Duel { old: side(base)?, new: side(head)? };
+        match duel.old.checksum == duel.new.checksum {
+            true => Err(Error::SameProgram { base: base.clone(), head: head.clone() }),
+            false => Ok(duel),
+        }
+    }
+
+    /// Returns the directory with kvbench's sources.
+    fn checkout(&self) -> Result<PathBuf, Error> {
+        let path = self.sources.clone().unwrap_or_else(|| ".".into());
+        let is_kvbench = |text: String| text.lines().any(|line| line == format!("name = \"{PACKAGE}\""));
+        let is_checkout =
+            read(&path.join("Cargo.toml")).is_ok_and(is_kvbench) && path.join("Cargo.lock").exists();
+        match fs::canonicalize(&path) {
+            Ok(path) if is_checkout => Ok(path),
+            _ => Err(Error::NoSources { path }),
+        }
+    }
+
+    /// Returns the directory for the builds of these sources.
+    fn directory(&self, sources: &Path) -> Result<PathBuf, Error> {
+        let place = self.directory.clone().or_else(|| Some(user_cache()?.join("kvbench").join("duel")));
+        let place = place.ok_or(Error::NoCache)?;
+        // Cargo would take files of other sources under the same path for those that it has compiled.
+        let number = crc32fast::hash(sources.as_os_str().as_encoded_bytes());
+        let place = place.join(format!("{number:08x}"));
+        fs::create_dir_all(&place).map_err(in_file(&place))?;
+        fs::canonicalize(&place).map_err(in_file(&place))
+    }
+}
+
+/// Build of kvbench with one version of a crate.
+struct Build<'b> {
+    name: &'b str,
+    version: &'b str,
+    feature: &'b str,
+    sources: &'b Path,
+}
+
+impl Build<'_> {
+    /// Builds the program in `directory`, and asks for its description. `manifest` is the text of kvbench's `Cargo.toml`.
+    fn program(&self, directory: &Path, manifest: &str) -> Result<Program, Error> {
+        let Self { name, version, .. } = self;
+        let copy = directory.join(format!("{name}-{version}"));
+        self.copy(&copy, manifest)?;
+        self.choose_version(&copy)?;
+        eprintln!("kvbench: building kvbench with {name} {version}");
+        let features = format!("bench,{}", self.feature);
+        let target = directory.join("target");
+        let place = target.display().to_string();
+        let words = [
+            "build",
+            "--release",
+            "--locked",
+            "--no-default-features",
+            "--features",
+            &features,
+            "--target-dir",
+            &place,
+        ];
+        if !cargo(&copy, &words, Stdio::inherit())?.status.success() {
+            return Err(Error::Build { name: (*name).into(), version: (*version).into() });
+        }
+        // The build with the other version replaces this file.
+        let (built, program) = (target.join("release").join("kvbench"), copy.join("kvbench"));
+        let new = copy.join("kvbench.new");
+        fs::copy(&built, &new).map_err(in_file(&built))?;
+        fs::rename(&new, &program).map_err(in_file(&program))?;
+        describe(&program)
+    }
+
+    /// Makes `copy` a package with links to the sources, and a manifest that requires exactly this version.
+    fn copy(&self, copy: &Path, manifest: &str) -> Result<(), Error> {
+        fs::create_dir_all(copy).map_err(in_file(copy))?;
+        for entry in fs::read_dir(self.sources).map_err(in_file(self.sources))?.flatten() {
+            let name = entry.file_name();
+            let is_linked =
+                !["Cargo.toml", "Cargo.lock", ".git", "target", "kvbench"].iter().any(|own| name == *own);
+            let link = copy.join(&name);
+            if is_linked && !link.exists() {
+                // Fails for a link to a file that no longer exists.
+                let _ = fs::remove_file(&link);
+                symlink(entry.path(), &link).map_err(in_file(&link))?;
+            }
+        }
+        let path = copy.join("Cargo.toml");
+        let text = required_exactly(manifest, self.name, self.version);
+        // A new file would be a reason to compile again.
+        if !fs::read_to_string(&path).is_ok_and(|old| old == text) {
+            fs::write(&path, text).map_err(in_file(&path))?;
+        }
+        Ok(())
+    }
+
+    /// Makes the lock file of a copy: that of the sources with this version. Leaves it as it is if it was made from the
+    /// same one, since a new file would be a reason to compile again.
+    fn choose_version(&self, copy: &Path) -> Result<(), Error> {
+        let Self { name, version, .. } = self;
+        let (lock, made_from) = (copy.join("Cargo.lock"), copy.join("Cargo.lock.made-from"));
+        let text = read(&self.sources.join("Cargo.lock"))?;
+        if read(&made_from).is_ok_and(|old| old == text) && self.check_lock(&lock).is_ok() {
+            return Ok(());
+        }
+        fs::write(&lock, &text).map_err(in_file(&lock))?;
+        let locked = versions(&text, name).into_iter().find(|locked| interface(locked) == interface(version));
+        let package = format!("{name}@{}", locked.unwrap_or_else(|| (*version).to_owned()));
+        let chosen = cargo(copy, &["update", "--package", &package, "--precise", version], Stdio::piped())?;
+        if !chosen.status.success() {
+            let text = String::from_utf8_lossy(&chosen.stderr).trim().to_owned();
+            return Err(Error::NoVersion { name: (*name).into(), version: (*version).into(), text });
+        }
+        self.check_lock(&lock)?;
+        fs::write(&made_from, &text).map_err(in_file(&made_from))
+    }
+
+    /// Returns an error if a lock file does not have this version of the crate.
+    fn check_lock(&self, lock: &Path) -> Result<(), Error> {
+        let found = versions(&read(lock)?, self.name);
+        match found.iter().any(|found| found == self.version) {
+            true => Ok(()),
+            false => Err(Error::NotChosen {
+                name: self.name.into(),
+                version: self.version.into(),
+                found: found.join(", "),
+            }),
+        }
+    }
+}
+
+/// Returns the program with the version of the crate: the adapter names the version for which it was written.
+fn with_library(program: Program, stores: &[String], name: &str, version: &str) -> Program {
+    let mut program = Program { chosen: Some(format!("{name} {version}")), ..program };
+    for (store, library) in &mut program.build.libraries {
+        if stores.contains(store) {
+            let parts = library.split(", ").map(|part| match part.split(' ').next() == Some(name) {
+                true => format!("{name} {version}"),
+                false => part.to_owned(),
+            });
+            *library = parts.collect::<Vec<_>>().join(", ");
+        }
+    }
+    program
+}
+
+/// Runs cargo in a directory. `stderr` is where it reports progress and errors.
+fn cargo(directory: &Path, words: &[&str], stderr: Stdio) -> Result<Output, Error> {
+    let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.current_dir(directory).args(words).stdin(Stdio::null()).stderr(stderr);
+    command.output().map_err(Error::NoCargo)
+}
+
+/// Returns the line of the dependency `name` in a manifest, with its index.
+fn dependency<'m>(manifest: &'m str, name: &str) -> Option<(usize, &'m str)> {
+    let lines = manifest.lines().enumerate().skip_while(|(_, line)| *line != "[dependencies]");
+    let mut own = lines.skip(1).take_while(|(_, line)| !line.starts_with('['));
+    own.find(|(_, line)| line.split(" = ").next() == Some(name))
+}
+
+/// Returns the version that a line of a manifest requires.
+fn required(line: &str) -> Option<&str> {
+    let rest = line.split_once("version = \"").or_else(|| line.split_once(" = \""))?.1;
+    rest.split('"').next()
+}
+
+/// Returns the version of a crate that a manifest requires.
+fn requirement<'m>(manifest: &'m str, name: &str) -> Option<&'m str> {
+    required(dependency(manifest, name)?.1)
+}
+
+/// Returns a manifest that requires exactly `version` of a crate.
+fn required_exactly(manifest: &str, name: &str, version: &str) -> String {
+    let found = dependency(manifest, name);
+    let lines = manifest.lines().enumerate().map(|(number, line)| match (found, required(line)) {
+        (Some((own, _)), Some(old)) if own == number => {
+            line.replacen(&format!("\"{old}\""), &format!("\"={version}\""), 1)
+        }
+        _ => line.to_owned(),
+    });
+    lines.map(|line| line + "\n").collect()
+}
+
+/// Returns the parts of a version of which a difference means another interface: the major version, and before 1.0 the
+/// minor one too.
+fn interface(version: &str) -> Vec<&str> {
+    let mut parts = version.split(['.', '-', '+']);
+    match parts.next() {
+        Some("0") => vec!["0", parts.next().unwrap_or_default()],
+        major => major.into_iter().collect(),
+    }
+}
+
+/// Returns the versions of a crate in a lock file.
+fn versions(lock: &str, name: &str) -> Vec<String> {
+    let own = format!("name = \"{name}\"");
+    let after = lock.lines().zip(lock.lines().skip(1)).filter(|(line, _)| *line == own);
+    after.filter_map(|(_, next)| required(next)).map(Into::into).collect()
+}
+
+/// Returns the directory of the user for files that can be made again.
+fn user_cache() -> Option<PathBuf> {
+    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    fs::read_to_string(path).map_err(in_file(path))
+}
+
+fn in_file(path: &Path) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::File { path: path.into(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANIFEST: &str = "[package]\nname = \"p\"\nversion = \"0.1.0\"\n\n[dependencies]\nother = \"1\"\n\
+                            engine = { version = \"4.4\", optional = true }\n\n[dev-dependencies]\nengine = \"5\"\n";
+
+    #[test]
+    fn the_manifest_of_a_copy_requires_exactly_the_version() {
+        assert_eq!(requirement(MANIFEST, "engine"), Some("4.4"));
+        assert_eq!(requirement(MANIFEST, "other"), Some("1"));
+        assert_eq!(requirement(MANIFEST, "absent"), None);
+        let expected = MANIFEST.replace("\"4.4\"", "\"=4.3.1\"");
+        assert_eq!(required_exactly(MANIFEST, "engine", "4.3.1"), expected);
+    }
+
+    #[test]
+    fn a_lock_file_has_all_versions_of_a_crate() {
+        let lock = "[[package]]\nname = \"engine\"\nversion = \"4.3.1\"\n\n[[package]]\nname = \"engine\"\n\
+                    version = \"2.0.0\"\n\n[[package]]\nname = \"engine-sys\"\nversion = \"1.0.0\"\n";
+        assert_eq!(versions(lock, "engine"), ["4.3.1", "2.0.0"]);
+    }
+
+    #[test]
+    fn versions_of_one_interface() {
+        for (one, other, is_same) in [
+            ("4.4", "4.0.1", true),
+            ("4", "3.9.0", false),
+            ("0.25.0", "0.25", true),
+            ("0.25", "0.24.1", false),
+        ] {
+            assert_eq!(interface(one) == interface(other), is_same, "{one} {other}");
+        }
+    }
+
+    /// The adapter of each engine names its crate as the manifest does.
+    #[test]
+    fn this_build_has_the_crate_of_each_store() {
+        let manifest = include_str!("../../../Cargo.toml");
+        let optional = kinds().filter(|kind| feature(kind.info.name).is_some());
+        for info in optional.map(|kind| kind.info) {
+            let name = info.library.split(' ').next().unwrap();
+            assert!(stores_of_crate(name).iter().any(|store| store == info.name), "{name}");
+            assert!(requirement(manifest, name).is_some(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Comparison of one metric of both programs, over the blocks of a comparison.
+
+use crate::bench::result::{
+    Cell, Measurement, Run, Side,
+    comparison::Comparison,
+    metric::{Better, Unit},
+    spread::Spread,
+    statistics::{
+        looks::Looks,
+        pairwise::{Pair, Pairwise},
+    },
+};
+use std::collections::BTreeMap;
+
+/// Metric that a duel compares.
+#[derive(Debug)]
+pub(super) struct DuelMetric {
+    pub title: &'static str,
+    pub unit: Unit,
+    pub better: Better,
+    /// Returns the value, or `None` if it was not measured.
+    of: fn(&Measurement) -> Option<f64>,
+}
+
+/// Rate, by which the answer of the duel is given.
+pub(super) static RATE: DuelMetric = DuelMetric {
+    title: "operations a second",
+    unit: Unit::PerSecond,
+    better: Better::Higher,
+    of: |measurement| Some(measurement.throughput),
+};
+
+/// Metrics beside the rate; the lower, the better.
+pub(super) static COSTS: [DuelMetric; 5] = [
+    cost("p99 of latency", Unit::Microseconds, |measurement| Some(measurement.latency.p99_us)),
+    cost("CPU time per operation", Unit::Microseconds, |measurement| measurement.cpu_us_per_operation),
+    cost("bytes written per operation", Unit::Bytes, |measurement| {
+        per_operation(measurement, measurement.written_bytes.filter(|_| measurement.user_bytes > 0))
+    }),
+    cost("syncs per operation", Unit::Times, |measurement| {
+        per_operation(measurement, measurement.timer_syncs)
+    }),
+    cost("allocations per operation", Unit::Times, |measurement| {
+        per_operation(measurement, measurement.allocations)
+    }),
+];
+
+const fn cost(title: &'static str, unit: Unit, of: fn(&Measurement) -> Option<f64>) -> DuelMetric {
+    DuelMetric { title, unit, better: Better::Lower, of }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio")]
+fn per_operation(measurement: &Measurement, count: Option<u64>) -> Option<f64> {
+    count.map(|count| count as f64 / measurement.operations as f64)
+}
+
+/// Values of a metric in both programs, and their ratio.
+#[derive(Debug)]
+pub(super) struct Finding {
+    pub metric: &'static DuelMetric,
+    /// Medians of the blocks: of the old program and of the new one.
+    pub medians: [f64; 2],
+    /// Ratio of the new program to the old one with its interval. `Faster` means that the new value is higher.
+    pub pair: Pair,
+}
+
+impl Finding {
+    /// Returns the comparison of the rates, or `None` with fewer than three blocks.
+    pub fn of_rate(run: &Run, comparison: &Comparison) -> Option<Self> {
+        Self::of(run, comparison, &RATE)
+    }
+
+    /// Returns the comparison of a metric, or `None` if fewer than three blocks have a positive value of both programs.
+    pub fn of(run: &Run, comparison: &Comparison, metric: &'static DuelMetric) -> Option<Self> {
+        let values = |side| {
+            let cell = cell(run, comparison, side)?;
+            let values = run.by_repetition(&cell.id).filter_map(|(block, measurement)| {
+                Some((block, (metric.of)(measurement).filter(|value| value.is_finite() && *value > 0.0)?))
+            });
+            Some(values.collect::<BTreeMap<u32, f64>>())
+        };
+        let (old, new) = (values(Side::Old)?, values(Side::New)?);
+        let logarithms = |values: &BTreeMap<u32, f64>| {
+            values.iter().map(|(block, value)| (*block, value.ln())).collect::<BTreeMap<_, _>>()
+        };
+        let looks = comparison.looks.clone().unwrap_or_else(Looks::once);
+        let pairwise = Pairwise::of(&[logarithms(&new), logarithms(&old)], &looks, comparison.margin);
+        let median =
+            |values: BTreeMap<u32, f64>| Spread::of(values.into_values()).map(|spread| spread.median);
+        Some(Self { metric, medians: [median(old)?, median(new)?], pair: *pairwise.pairs().first()? })
+    }
+}
+
+/// Returns the cell of one program in a comparison.
+pub(super) fn cell<'r>(run: &'r Run, comparison: &Comparison, side: Side) -> Option<&'r Cell> {
+    run.cells.iter().find(|cell| cell.target.side == Some(side) && comparison.cells.contains(&cell.id))
+}

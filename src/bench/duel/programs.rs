@@ -1,0 +1,182 @@
+//! The two programs of a duel: whether each is a kvbench that understands the messages of this one.
+
+use crate::{
+    bench::{
+        result::{BuildDescription, Duel, Program, Side},
+        run::{build_description, job_messages::PROTOCOL},
+    },
+    engine::kinds,
+};
+use std::{
+    fs,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+/// Maximum time that a program may take to describe itself.
+const DESCRIPTION_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Reasons why two programs cannot be compared.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum Error {
+    #[error("{}: {source}", .path.display())]
+    File { path: PathBuf, source: io::Error },
+    #[error(
+        "{} is no kvbench that can take part in a duel: it does not answer `{}`; build it from a version that has \
+        `kvbench duel`, with --features bench",
+        .path.display(),
+        build_description::SUBCOMMAND
+    )]
+    NoKvbench { path: PathBuf },
+    #[error(
+        "{} has version {found} of the messages between a run and its processes, this program has {PROTOCOL}; build \
+        both programs of the duel, and the one that compares them, from nearer versions of kvbench",
+        .path.display()
+    )]
+    OtherProtocol { path: PathBuf, found: u32 },
+    #[error("--stores {store}: {path} has {able}")]
+    NoStore { store: String, path: String, able: String },
+    #[error("the two programs and this one have no store in common; build them with the same features")]
+    NoCommonStore,
+    #[error("--base and --head are both {name} {version}; name two versions")]
+    SameVersion { name: String, version: String },
+    #[error(
+        "--crate {0}: no store of this build is made with it; `kvbench stores` shows the crates, and another build may \
+        have more"
+    )]
+    NoEngineOfCrate(String),
+    #[error(
+        "{name} {version} has another interface: the adapter is written for {name} {written_for}; build a kvbench for \
+        each version, and compare the two programs: kvbench duel OLD NEW"
+    )]
+    OtherInterface { name: String, version: String, written_for: String },
+    #[error(
+        "{} is no checkout of kvbench; run the command in one, or name it with --kvbench PATH",
+        .path.display()
+    )]
+    NoSources { path: PathBuf },
+    #[error("there is neither $XDG_CACHE_HOME nor $HOME; name a directory for the builds with --target-dir")]
+    NoCache,
+    #[error("cannot start cargo, which builds both programs: {0}")]
+    NoCargo(io::Error),
+    #[error("{name} {version} cannot be chosen: {text}")]
+    NoVersion { name: String, version: String, text: String },
+    #[error("{name} {version} was asked for, but the lock file has {found}")]
+    NotChosen { name: String, version: String, found: String },
+    #[error(
+        "kvbench does not build with {name} {version}; if the errors are in its adapter, that version has another \
+        interface: build a kvbench for each version, and compare the two programs: kvbench duel OLD NEW"
+    )]
+    Build { name: String, version: String },
+    #[error("the builds with {base} and {head} are the same program: there is nothing to compare")]
+    SameProgram { base: String, head: String },
+}
+
+/// Asks a program for its description.
+///
+/// # Errors
+///
+/// Fails if the file cannot be read, or if it is no kvbench with the messages of this one.
+pub fn describe(path: &Path) -> Result<Program, Error> {
+    let in_file = |source| Error::File { path: path.into(), source };
+    let absolute = fs::canonicalize(path).map_err(in_file)?;
+    let checksum = crc32fast::hash(&fs::read(&absolute).map_err(in_file)?);
+    let output = output(&absolute).map_err(in_file)?;
+    let no_kvbench = || Error::NoKvbench { path: path.into() };
+    let text = output.ok_or_else(no_kvbench)?;
+    // Read first: later versions may describe themselves in another way.
+    let value: serde_json::Value = serde_json::from_slice(&text).map_err(|_| no_kvbench())?;
+    let found = value.get("protocol").and_then(serde_json::Value::as_u64).ok_or_else(no_kvbench)?;
+    if found != u64::from(PROTOCOL) {
+        let found = u32::try_from(found).unwrap_or(u32::MAX);
+        return Err(Error::OtherProtocol { path: path.into(), found });
+    }
+    let build: BuildDescription = serde_json::from_value(value).map_err(|_| no_kvbench())?;
+    Ok(Program { path: absolute.display().to_string(), checksum, chosen: None, build })
+}
+
+/// Returns what a program prints as its description, or `None` if it fails or does not end.
+fn output(program: &Path) -> io::Result<Option<Vec<u8>>> {
+    let mut child = Command::new(program)
+        .arg(build_description::SUBCOMMAND)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let (sender, receiver) = mpsc::channel();
+    if let Some(mut stdout) = child.stdout.take() {
+        thread::spawn(move || {
+            let mut text = Vec::new();
+            let read = stdout.read_to_end(&mut text);
+            // Fails if this program no longer waits.
+            let _ = sender.send(read.map(|_| text));
+        });
+    }
+    let text = receiver.recv_timeout(DESCRIPTION_TIMEOUT).ok().and_then(Result::ok);
+    if text.is_none() {
+        // Fails if the program has ended.
+        let _ = child.kill();
+    }
+    let status = child.wait()?;
+    Ok(text.filter(|_| status.success()))
+}
+
+/// Returns the stores that both programs and this one have.
+///
+/// # Errors
+///
+/// Fails if there is no such store.
+pub fn common_stores(duel: &Duel) -> Result<Vec<String>, Error> {
+    let has = |side: Side, store: &str| duel.program(side).build.libraries.contains_key(store);
+    let names =
+        kinds().map(|kind| kind.info.name).filter(|name| Side::BOTH.iter().all(|side| has(*side, name)));
+    let names: Vec<String> = names.map(Into::into).collect();
+    if names.is_empty() { Err(Error::NoCommonStore) } else { Ok(names) }
+}
+
+/// Returns an error if a program of the duel lacks one of `stores`.
+///
+/// # Errors
+///
+/// Fails with the first such program and store.
+pub fn check_stores(duel: &Duel, stores: &[String]) -> Result<(), Error> {
+    for program in Side::BOTH.map(|side| duel.program(side)) {
+        if let Some(store) = stores.iter().find(|store| !program.build.libraries.contains_key(*store)) {
+            let able = program.build.libraries.keys().cloned().collect::<Vec<_>>().join(", ");
+            return Err(Error::NoStore { store: store.clone(), path: program.path.clone(), able });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::run::build_description::describe_this_program;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// Returns the error for a program that prints `text`.
+    fn refused(text: &str) -> Error {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("program");
+        fs::write(&path, format!("#!/bin/sh\necho '{text}'\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        describe(&path).unwrap_err()
+    }
+
+    #[test]
+    fn programs_that_do_not_understand_the_messages_are_refused() {
+        assert!(matches!(refused("hello"), Error::NoKvbench { .. }));
+        assert!(matches!(refused("{}"), Error::NoKvbench { .. }));
+        let other = serde_json::json!({ "protocol": PROTOCOL + 1, "unknown": 1 }).to_string();
+        assert!(matches!(refused(&other), Error::OtherProtocol { found, .. } if found == PROTOCOL + 1));
+        let own = serde_json::to_string(&describe_this_program()).unwrap();
+        assert_eq!(serde_json::from_str::<BuildDescription>(&own).unwrap(), describe_this_program());
+        assert!(matches!(describe(Path::new("/no/such/program")), Err(Error::File { .. })));
+    }
+}

@@ -1,0 +1,213 @@
+//! `kvbench duel`: two programs take turns, and the exit code says whether the new one is slower.
+
+use crate::{
+    command::{measurement, read, stderr},
+    support::{KVBENCH, names},
+};
+use kvbench::bench::{
+    plan::{
+        options::{Durability, Interleave, Options, Suite},
+        suites,
+    },
+    result::{BuildDescription, Duel, Program, Side, statistics::margin::Margin},
+};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+/// Reads of a store in memory.
+const READS: &[&str] = &[
+    "--stores",
+    "btree",
+    "--fsync",
+    "memory",
+    "--keys",
+    "1000",
+    "--seconds",
+    "0.3",
+    "--threads",
+    "1",
+    "--warm-up",
+    "0",
+    "--quiet-wait",
+    "0",
+    "--foreign",
+    "100",
+    "--output",
+    "result.json",
+];
+
+/// Exit codes of a duel without and with a loss, and of one that cannot tell or was refused.
+const NO_LOSS: Option<i32> = Some(0);
+const LOSS: Option<i32> = Some(1);
+const UNDECIDED: Option<i32> = Some(2);
+
+fn duel(dir: &Path, old: &Path, new: &Path, flags: &[&str]) -> Output {
+    let mut command = Command::new(KVBENCH);
+    command.current_dir(dir).arg("duel").args([old, new]).args(flags).output().unwrap()
+}
+
+/// Writes an executable shell script.
+fn script(dir: &Path, name: &str, text: &str) -> PathBuf {
+    let path = dir.join(name);
+    fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// Returns the first line of standard output.
+fn first_line(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_program_is_not_slower_than_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    // A difference by chance is within so wide a margin.
+    let flags = [READS, &["--budget", "20", "--detect", "50%"]].concat();
+    let output = duel(dir.path(), Path::new(KVBENCH), Path::new(KVBENCH), &flags);
+    assert!([NO_LOSS, UNDECIDED].contains(&output.status.code()), "{}", stderr(&output));
+    assert!(first_line(&output).starts_with("btree, get, in memory: "), "{}", first_line(&output));
+    assert_eq!(names(dir.path()), ["result.json"]);
+
+    let run = read(dir.path());
+    let programs = run.duel.as_ref().unwrap();
+    assert_eq!(programs.old, programs.new);
+    let [comparison] = run.comparisons.as_slice() else { panic!("{:?}", run.comparisons) };
+    assert!(!comparison.blocks.is_empty() && comparison.end.is_some(), "{comparison:?}");
+    let sides: Vec<_> = run.cells.iter().map(|cell| (cell.target.side, cell.column.as_str())).collect();
+    assert_eq!(sides, [(Some(Side::Old), "btree/memory old"), (Some(Side::New), "btree/memory new")]);
+    for cell in &run.cells {
+        let own: Vec<_> = run.samples.iter().filter(|sample| sample.cell == cell.id).collect();
+        assert_eq!(own.len(), comparison.blocks.len());
+        assert!(own.iter().all(|sample| measurement(&sample.outcome).is_sound()));
+    }
+    let other_command = |arguments: &[&str]| {
+        let mut command = Command::new(KVBENCH);
+        let output = command.current_dir(dir.path()).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    other_command(&["report", "result.json"]);
+    let report = fs::read_to_string(dir.path().join("report.md")).unwrap();
+    assert!(report.contains("btree old") && report.contains("btree new"), "{report}");
+    other_command(&["compare", "result.json", "result.json"]);
+}
+
+#[cfg(feature = "fault-injection")]
+#[test]
+fn a_planted_loss_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let slowed = script(dir.path(), "slowed", &format!("KVBENCH_SLOWED=btree=0.5 exec {KVBENCH} \"$@\""));
+    for (old, new, code, words) in [
+        (Path::new(KVBENCH), &*slowed, LOSS, "% slower (95% interval "),
+        (&*slowed, Path::new(KVBENCH), NO_LOSS, " (95% interval "),
+    ] {
+        let output = duel(dir.path(), old, new, &[READS, &["--budget", "2m", "--force"]].concat());
+        let line = first_line(&output);
+        assert_eq!(output.status.code(), code, "{line}\n{}", stderr(&output));
+        assert!(line.starts_with("btree, get, in memory: new is ") && line.contains(words), "{line}");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains("\nCPU time per operation ") && text.contains("\np99 of latency "), "{text}");
+    }
+}
+
+#[test]
+fn a_new_program_that_fails_is_a_loss() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = |code| format!("if [ $1 = measure-job ]; then exit {code}; fi\nexec {KVBENCH} \"$@\"");
+    let failing = script(dir.path(), "failing", &text(3));
+    let kvbench = Path::new(KVBENCH);
+    let output = duel(dir.path(), kvbench, &failing, READS);
+    assert_eq!(output.status.code(), LOSS, "{}", stderr(&output));
+    assert!(first_line(&output).contains(": new fails: "), "{}", first_line(&output));
+
+    // The same path, but another program.
+    script(dir.path(), "failing", &text(4));
+    let output = duel(dir.path(), kvbench, &failing, &[READS, &["--resume"]].concat());
+    assert_eq!(output.status.code(), UNDECIDED);
+    assert!(stderr(&output).contains("another pair of programs"), "{}", stderr(&output));
+
+    let output = duel(dir.path(), &failing, kvbench, &[READS, &["--force"]].concat());
+    assert_eq!(output.status.code(), UNDECIDED, "{}", stderr(&output));
+    assert!(first_line(&output).contains(": old fails: "), "{}", first_line(&output));
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_before_anything_is_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let no_kvbench = script(dir.path(), "no-kvbench", "echo {}");
+    let other = script(dir.path(), "other", "echo '{\"protocol\": 1000000}'");
+    let kvbench = Path::new(KVBENCH);
+    let absent = dir.path().join("absent");
+    for (old, new, flags, named) in [
+        (kvbench, &*no_kvbench, &[][..], "no-kvbench is no kvbench that can take part in a duel"),
+        (&*no_kvbench, kvbench, &[], "no-kvbench is no kvbench that can take part in a duel"),
+        (&*other, kvbench, &[], "other has version 1000000 of the messages"),
+        (&*absent, kvbench, &[], "absent: "),
+        (kvbench, kvbench, &["--stores", "mongodb"], "--stores mongodb: "),
+        (
+            kvbench,
+            kvbench,
+            &["--mix", "insert=1"],
+            "kvbench duel: this --mix only fills or empties the store",
+        ),
+        (kvbench, kvbench, &["--suite", "smallnest"], "--suite smallnest: "),
+        (kvbench, kvbench, &["--suite", "storage"], "--suite storage: "),
+    ] {
+        let output = duel(dir.path(), old, new, &[flags, &["--output", "result.json"]].concat());
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), UNDECIDED, "{named}: {text}");
+        assert!(text.contains(named), "{named}: {text}");
+        assert_eq!(names(dir.path()), ["no-kvbench", "other"], "{named}");
+    }
+}
+
+/// Refused without a build.
+#[test]
+#[cfg(feature = "redb")]
+fn versions_that_cannot_be_compared_are_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, base, head, sources, named) in [
+        ("redb", "4.4.0", "4.4.0", env!("CARGO_MANIFEST_DIR"), "--base and --head are both redb 4.4.0"),
+        ("redb", "3.1.0", "4.4.0", env!("CARGO_MANIFEST_DIR"), "redb 3.1.0 has another interface"),
+        ("serde", "1.0.0", "1.0.1", env!("CARGO_MANIFEST_DIR"), "--crate serde: no store"),
+        ("redb", "4.3.0", "4.4.0", ".", "name it with --kvbench"),
+    ] {
+        let versions = ["duel", "--crate", name, "--base", base, "--head", head, "--kvbench", sources];
+        let mut command = Command::new(KVBENCH);
+        command.current_dir(dir.path()).args(versions).args(["--target-dir", "builds"]);
+        let output = command.env("CARGO", "false").output().unwrap();
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), UNDECIDED, "{named}: {text}");
+        assert!(text.contains(named), "{named}: {text}");
+        assert_eq!(names(dir.path()), [""; 0], "{named}");
+    }
+}
+
+/// The load of the suite is no workload of its own: it can be done once only.
+#[test]
+fn each_steady_workload_of_a_suite_is_a_comparison_of_two_programs() {
+    let program =
+        || Program { path: KVBENCH.into(), checksum: 0, chosen: None, build: BuildDescription::default() };
+    let options = Options {
+        suite: Some(Suite::Ycsb),
+        stores: vec!["btree".into()],
+        durabilities: vec![Durability::Memory],
+        interleave: Some(Interleave { detect: Some(Margin::default()), budget_seconds: 60.0 }),
+        duel: Some(Duel { old: program(), new: program() }),
+        ..Options::default()
+    };
+    suites::refuse_ignored(&options).unwrap();
+    let cells = suites::plan(&options).unwrap().cells;
+    let pairs: Vec<_> = cells.chunk_by(|one, other| one.table == other.table).collect();
+    let rows: Vec<_> = pairs.iter().map(|pair| pair[0].row.as_str()).collect();
+    assert_eq!(rows, ["a", "b", "c", "d", "e", "f"]);
+    for pair in pairs {
+        let sides: Vec<_> = pair.iter().map(|cell| cell.target.side).collect();
+        assert_eq!(sides, [Some(Side::Old), Some(Side::New)]);
+    }
+}
