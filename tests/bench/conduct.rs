@@ -324,17 +324,18 @@ fn the_memory_of_the_driver_is_added_to_the_limit() {
     let (limit, keys) = (4 << 20, 3_000_000);
     let keys_flag = keys.to_string();
     let flags = ["--stores", "nothing", "--memory-limit", "4MiB", "--keys", &keys_flag, "--threads", "1"];
-    let output = bench(dir.path(), &[&flags[..], &["--operations", "100"]].concat());
+    let output =
+        bench(dir.path(), &[&flags[..], &["--mix", "update=1", "--operations", &keys_flag]].concat());
     if stderr(&output).contains("no control group can be made") {
         return skip("the_memory_of_the_driver_is_added_to_the_limit", "no control group can be made");
     }
     assert!(output.status.success(), "{}", stderr(&output));
     let run = read(dir.path());
-    // A version of four bytes for each key.
+    // A version of eight bytes for each key.
     let driver = run.environment.driver_memory_bytes.unwrap();
-    assert!(driver > 4 * keys && driver > 2 * limit, "{driver}");
+    assert!(driver > 8 * keys, "{driver}");
     assert_eq!(run.environment.memory_limit_bytes, Some(limit));
-    assert_eq!(measurement(&run.samples[0].outcome).operations, 100);
+    assert_eq!(measurement(&run.samples[0].outcome).operations, keys);
 }
 
 /// Percentiles of several repetitions are those of all their operations, which only a histogram can tell.

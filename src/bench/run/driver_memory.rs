@@ -10,7 +10,7 @@ use crate::{
     engine::{Fsync, synthetic},
 };
 
-/// Operations of each thread: enough for a histogram of every kind of operation.
+/// Minimum number of operations of each thread: enough for a histogram of every kind of operation.
 const OPERATIONS: u64 = 1000;
 
 /// Limit of the control group of the measurement, in bytes: none.
@@ -80,9 +80,11 @@ fn without_waits(workload: &Workload) -> Workload {
     }
     let is_filled = workload.step == CellKind::Operations && !workload.is_steady();
     let few = OPERATIONS * u64::from(workload.threads) * u64::from(workload.batch);
+    // The memory of a version is used from the first update of a key near it.
+    let enough = if mix.keys().any(|kind| kind.writes()) { few.max(workload.keys) } else { few };
     Workload {
         mix,
-        operations: if is_filled { workload.operations } else { Some(few) },
+        operations: if is_filled { workload.operations } else { Some(enough) },
         seconds: None,
         warmup_seconds: 0.0,
         rate: None,
