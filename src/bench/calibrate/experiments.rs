@@ -302,8 +302,8 @@ fn device_reads() -> Experiment {
 /// Returns an experiment that reads a file twice, with too little memory to find it in the page cache at the second
 /// time.
 fn memory_limit() -> Experiment {
-    let truth = Truth { read_bytes: 8 * PAGE, read_file_bytes: 256 * MIB, ..Truth::default() };
-    Experiment { memory_limit: Some(96 * MIB), ..reads_of_device("memory limit", truth, 16_384) }
+    let truth = Truth { read_bytes: 8 * PAGE, read_file_bytes: 128 * MIB, ..Truth::default() };
+    Experiment { memory_limit: Some(48 * MIB), ..reads_of_device("memory limit", truth, 8192) }
 }
 
 fn reads_of_device(name: &str, truth: Truth, reads: u64) -> Experiment {

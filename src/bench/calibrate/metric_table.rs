@@ -25,8 +25,8 @@ figure is outside the allowed range. `kvbench bench` records in each result whet
   still at the wrong moment is not wrong every time, wrong code is. A wrong count is never measured again.
 - Bytes and requests of the device are those of a loop device of the cell's own, with the journal and the look-ups of its
   file system. `device writes` syncs each write, while another process writes to the machine's device; `device reads` reads
-  a file that was dropped from the page cache; `memory limit` reads a file of 256 MiB twice with 96 MiB of memory, so that
-  at most 96 of 256 MiB of the second time may come from the page cache. Without root or loop devices these are not checked.
+  a file that was dropped from the page cache; `memory limit` reads a file of 128 MiB twice with 48 MiB of memory, so that
+  at most 48 of 128 MiB of the second time may come from the page cache. Without root or loop devices these are not checked.
 - In a closed loop, the time between two operations in the engine lengthens one of them, not both. A percentile up to the
   99th that exceeds the engine's own time by more than 50% and 1 ms is *undecided*, even if that is possible: on a busy
   machine the way there and back takes so long that such a value proves too little. Only an undecided value is measured
