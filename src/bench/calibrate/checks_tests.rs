@@ -22,17 +22,19 @@ fn records(experiment: &Experiment) -> Vec<Record> {
         true => &[CallKind::Read, CallKind::Update, CallKind::Insert, CallKind::Delete, CallKind::Scan],
         false => &[CallKind::Read, CallKind::Update],
     };
-    let length = (operations * 10 + 2) * MS;
+    // A read-modify-write, one of four kinds, makes two calls.
+    let calls = if modifies { operations * 5 / 4 } else { operations };
+    let length = (calls * 10 + 2) * MS;
     let span = |number: u64| {
         let begin = 2 * MS + number * length;
-        let calls = (0..operations).map(|call| Call {
+        let settle = begin + calls * 10 * MS;
+        let calls = (0..calls).map(|call| Call {
             begin: begin + call * 10 * MS,
             end: begin + call * 10 * MS + MS,
             commit: (call % 2 == 1).then_some(call / 4 + 1),
             kind: kinds[call as usize % kinds.len()],
             thread: call % 2,
         });
-        let settle = begin + operations * 10 * MS;
         Span {
             calls: calls.collect(),
             syncs: vec![begin + 20 * MS, begin + 50 * MS],

@@ -350,25 +350,10 @@ impl Engine for Fjall {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Fsync, Location};
 
     #[test]
     fn writes_halt_before_fjall_would() {
         assert_eq!([0, 1, 2, 3].map(|sealed| halts_write(sealed, 0)), [false, false, true, true]);
         assert_eq!([20, 27, 28, 29].map(|runs| halts_write(0, runs)), [false, false, true, true]);
-    }
-
-    /// Three flushed memtables whose ranges of keys do not overlap are three files of one run.
-    #[test]
-    fn l0_is_counted_in_runs() {
-        let dir = tempfile::tempdir().unwrap();
-        let options = OpenOptions::new(Location::Path(dir.path().into()), Fsync::No);
-        std::fs::create_dir(dir.path().join(TREE)).unwrap();
-        let (_db, keyspace) = open_at(&dir.path().join(TREE), &options).unwrap();
-        for key in ["a", "b", "c"] {
-            keyspace.insert(key, "value").unwrap();
-            keyspace.rotate_memtable_and_wait().unwrap();
-        }
-        assert_eq!((keyspace.l0_table_count(), keyspace.tree.l0_run_count()), (3, 1));
     }
 }
