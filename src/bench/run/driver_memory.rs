@@ -1,7 +1,7 @@
 //! Memory of the driver itself, which is added to `--memory-limit`, so that the limit is the store's: measured with the
 //! no-op engine, which needs none.
 
-use super::{attempts, jobs, memory_limit::MemoryGroup};
+use super::{attempts, memory_limit::MemoryGroup, order::jobs};
 use crate::{
     bench::{
         plan::options::Options,

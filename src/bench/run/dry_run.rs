@@ -1,6 +1,6 @@
 //! `--dry-run`: the cells that a run would measure, the estimated time, and the disk space needed.
 
-use super::{Error, attempts::verified_at_most, check, free_space, jobs, verification};
+use super::{Error, attempts::verified_at_most, check, free_space, order::jobs, verification};
 use crate::{
     bench::{
         plan::options::Options,

@@ -34,6 +34,7 @@ pub mod stored_calibration;
 pub mod verification;
 
 pub use error::Error;
+pub use order::jobs;
 
 use crate::{
     bench::{
@@ -359,13 +360,6 @@ fn print_report(report: &Report, bar: &ProgressBar, repetition: u32) {
     };
     let (done, all) = (bar.position(), bar.length().unwrap_or_default());
     eprintln!("kvbench: {done}/{all}, repetition {}: {}: {words}", repetition + 1, report.cell);
-}
-
-/// Splits the cells into jobs, each of which one process measures: the adjacent cells of a group, or a cell without a
-/// group.
-pub fn jobs(cells: &[Cell]) -> Vec<Vec<Cell>> {
-    let together = |first: &Cell, next: &Cell| first.group.is_some() && first.group == next.group;
-    cells.chunk_by(together).map(<[Cell]>::to_vec).collect()
 }
 
 fn bar(length: u64) -> ProgressBar {

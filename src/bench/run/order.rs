@@ -1,6 +1,14 @@
-//! Order in which a repetition measures the jobs, and the seed of the repetition.
+//! Jobs of a run, the order in which a repetition measures them, and the seed of the repetition.
 
+use crate::bench::result::Cell;
 use rand::{SeedableRng, rngs::SmallRng, seq::SliceRandom};
+
+/// Splits the cells into jobs, each of which one process measures: the adjacent cells of a group, or a cell without a
+/// group.
+pub fn jobs(cells: &[Cell]) -> Vec<Vec<Cell>> {
+    let together = |first: &Cell, next: &Cell| first.group.is_some() && first.group == next.group;
+    cells.chunk_by(together).map(<[Cell]>::to_vec).collect()
+}
 
 /// Returns the indices of `jobs` jobs in a random order that differs between repetitions: an effect that a job leaves
 /// behind (a hot CPU, a disk that still writes) then meets another job each time. The same seed gives the same order.

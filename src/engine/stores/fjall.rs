@@ -8,8 +8,8 @@ use crate::engine::{
 };
 use crossbeam_utils::sync::ShardedLock;
 use fjall::{
-    AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot,
-    config::CompressionPolicy,
+    AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable,
+    Snapshot, config::CompressionPolicy,
 };
 use std::{
     mem,

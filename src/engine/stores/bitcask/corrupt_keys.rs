@@ -1,8 +1,8 @@
 //! Search for keys whose values are corrupt, for `kvbench check`.
 
 use super::{
-    hint::Hint,
     description::NAME,
+    hint::Hint,
     key_table::{KeyTable, ValuePosition},
     load_hint,
     segment::{OpenFiles, Segment},
@@ -35,8 +35,7 @@ impl Corrupt {
     ///
     /// Fails if the segment cannot be read, or if anything but values is corrupt.
     pub(super) fn read(&mut self, segment: &Segment) -> Result<(Hint, u64)> {
-        let (hint, tail) =
-            load_hint::read(segment, &mut |restored| self.note_moved(segment.id, restored))?;
+        let (hint, tail) = load_hint::read(segment, &mut |restored| self.note_moved(segment.id, restored))?;
         self.note_tail((segment.id, &segment.path), &tail);
         Ok((hint, tail.records))
     }

@@ -1,8 +1,8 @@
 //! Writes in a sealed segment of `bitcask`, read from its hint file or, without a valid one, from the segment.
 
 use super::{
-    hint::Hint,
     description::{NAME, advise_backup},
+    hint::Hint,
     segment::Segment,
 };
 use crate::engine::{

@@ -10,8 +10,8 @@
 //! of the segment dead.
 
 use super::{
-    hint::{self, Entry, Hint},
     description::NAME,
+    hint::{self, Entry, Hint},
     key_table::{ValuePosition, record_size},
     load_hint,
     segment::Segment,

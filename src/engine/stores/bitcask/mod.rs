@@ -16,14 +16,14 @@
 
 mod background;
 mod corrupt_keys;
-mod hint;
 mod description;
+mod hint;
 mod key_table;
+mod load_hint;
 mod lock;
 mod manifest;
 mod merge;
 mod open;
-mod load_hint;
 mod segment;
 mod segment_io;
 mod space_reserve;

@@ -2,12 +2,12 @@
 
 use super::{
     corrupt_keys::Corrupt,
-    hint::{self, Hint},
     description::{INFO, NAME, OWN_FILES, advise_backup},
+    hint::{self, Hint},
     key_table::KeyTable,
+    load_hint,
     lock::{LOCK, LOCK_TEXT, Lock},
     manifest::{self, FIRST_LEN, FRESH, MANIFEST, Manifest},
-    load_hint,
     segment::{OpenFiles, Segment, Segments, id_of, name_of, path_of},
     segment_io::Files,
 };

@@ -1,7 +1,7 @@
 //! `lmdb`: LMDB through heed. A memory-mapped copy-on-write B+ tree in one file.
 
-mod file;
 mod extend_ahead;
+mod file;
 #[cfg(test)]
 mod read_ahead_tests;
 

@@ -3,10 +3,10 @@
 //! transaction is atomic if its keys are in one slot.
 
 mod all_masters;
+mod description;
 #[cfg(test)]
 mod fake;
 mod fsync_check;
-mod description;
 mod key_encoding;
 mod login;
 mod node;

@@ -478,7 +478,8 @@ mod tests {
     #[test]
     fn sizes_of_levels_and_files_fit_the_memtable() {
         // The default of `--cache-size` is 256 MiB, the reference run has 16 MiB.
-        for (cache, memtable) in [(4 << 20, 1 << 20), (16 << 20, 4 << 20), (256 << 20, 64 << 20), (1 << 30, 64 << 20)]
+        for (cache, memtable) in
+            [(4 << 20, 1 << 20), (16 << 20, 4 << 20), (256 << 20, 64 << 20), (1 << 30, 64 << 20)]
         {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("store");

@@ -8,7 +8,6 @@ use crate::engine::{
     VisitValue, WriteOp, Writers,
     files::{self, FirstDirectory},
 };
-use two_group_lock::{Group, GroupLock};
 use std::{
     collections::HashSet,
     ffi::{OsStr, OsString},
@@ -18,6 +17,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
+use two_group_lock::{Group, GroupLock};
 
 /// Entry of the engine `sled` in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Sled::open, recognise, Check::OnCopy(check_copy));

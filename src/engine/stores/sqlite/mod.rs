@@ -152,7 +152,12 @@ impl Sqlite {
         Settings::new(None, options).apply(&writer)?;
         writer.execute(CREATE, [])?;
         let readers = Pool::new(Settings::new(None, options), 0);
-        Ok(Self { readers, writer: Mutex::new(writer), files: None, commits_unsynced: commits_unsynced(options) })
+        Ok(Self {
+            readers,
+            writer: Mutex::new(writer),
+            files: None,
+            commits_unsynced: commits_unsynced(options),
+        })
     }
 
     fn open_at(path: &Path, options: &OpenOptions) -> Result<Self> {

@@ -3,19 +3,19 @@
 //! (<https://tikv.org/deep-dive/distributed-transaction/percolator/>).
 
 mod blocking_calls;
-mod optimistic_transaction;
-mod description;
 mod commit_outcome;
-mod page_scan;
 mod connected_cluster;
+mod description;
+mod optimistic_transaction;
+mod page_scan;
 
 use crate::engine::{
     Batch, Check, Engine, Error, Info, KeyRange, Kind, Location, OpenOptions, Result, Transaction, VisitPair,
     VisitValue,
 };
-use optimistic_transaction::{OptimisticTransaction, with_retries};
-use description::{INFO, NAME};
 use connected_cluster::Cluster;
+use description::{INFO, NAME};
+use optimistic_transaction::{OptimisticTransaction, with_retries};
 
 /// Entry of `tikv` in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Tikv::open, |_| false, Check::InPlace(|_| Err(no_files())));

@@ -3,9 +3,9 @@
 
 use super::{
     blocking_calls::{TIMEOUT, unavailable},
-    description::NAME,
     commit_outcome,
     connected_cluster::{Changes, Cluster},
+    description::NAME,
 };
 use crate::engine::{Batch, Error, KeyRange, Result, Transaction, VisitPair, VisitValue};
 use std::{
