@@ -145,7 +145,7 @@ impl<'r, 'a> Ranking<'r, 'a> {
     fn compare(&mut self) {
         let mut judged = self.judged();
         if judged.is_recorded {
-            // These verdicts are on means of the blocks, and so is the order of the stores.
+            // Recorded verdicts compare means over blocks, so the stores are ranked by the same means.
             let mut places: Vec<_> = mem::take(&mut self.places).into_iter().map(Some).collect();
             let in_order = judged.pairwise.order().iter().filter_map(|place| places.get_mut(*place)?.take());
             self.places = in_order.collect();

@@ -176,7 +176,7 @@ fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
     let mut environment = environment::describe(directory, &plan.cells, &options.conduct);
     if let Some(duel) = &options.duel {
         environment.libraries.retain(|store, library| {
-            // That of this program is not measured.
+            // The library of the program that controls the duel is not measured.
             duel.new.build.libraries.get(store).map(|new| library.clone_from(new)).is_some()
         });
     }
