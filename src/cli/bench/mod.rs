@@ -209,9 +209,9 @@ struct WireFlags {
     /// Measure a server that is running and speaks RESP; it must be empty, and is emptied at the end
     #[arg(long, value_name = "HOST:PORT")]
     target: Option<String>,
-    /// Name of the --target in the result
-    #[arg(long, value_name = "NAME", default_value = "server", requires = "target")]
-    target_name: String,
+    /// Name of the --target in the result [default: server]
+    #[arg(long, value_name = "NAME", requires = "target")]
+    target_name: Option<String>,
     /// The durability policy that the --target was started with
     #[arg(long, value_enum, requires = "target")]
     target_fsync: Option<Durability>,
@@ -249,7 +249,8 @@ impl Bench {
     ///
     /// # Errors
     ///
-    /// [`run::Error::NothingToResume`] with `--resume`, if there is no result file to continue.
+    /// [`run::Error::NothingToResume`] with `--resume`, if there is no result file to continue, and
+    /// [`run::Error::Conduct`] if a flag that describes the server of `--target` is given without it.
     pub fn options(self) -> Result<Options, run::Error> {
         let default = Options::default();
         let (repetitions, warmup_seconds) = self.machine.defaults();
@@ -263,7 +264,7 @@ impl Bench {
             may_lose: self.may_lose,
             commits: self.commits,
             wire: self.wire.wire,
-            target: self.wire.foreign(),
+            target: self.wire.foreign()?,
             seconds: self.seconds,
             operations: self.operations,
             keys: self.keys,
@@ -320,14 +321,33 @@ impl WorkloadFlags {
 }
 
 impl WireFlags {
-    fn foreign(self) -> Option<ExternalServer> {
-        Some(ExternalServer {
-            address: self.target?,
-            name: self.target_name,
-            durability: self.target_fsync,
-            pid: self.target_pid,
-            flush: self.flush_target,
-        })
+    /// Returns the server of `--target`, or `None` without the flag.
+    ///
+    /// # Errors
+    ///
+    /// [`run::Error::Conduct`] if a flag that describes the server is given without `--target`. clap does not notice that
+    /// beside a flag that conflicts with `--target`.
+    fn foreign(self) -> Result<Option<ExternalServer>, run::Error> {
+        let describing = [
+            ("--target-name", self.target_name.is_some()),
+            ("--target-fsync", self.target_fsync.is_some()),
+            ("--target-pid", self.target_pid.is_some()),
+            ("--flush-target", self.flush_target),
+        ];
+        let given = describing.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag));
+        match (self.target, given) {
+            (None, Some(flag)) => Err(run::Error::Conduct(format!(
+                "{flag} describes the server of --target; add --target HOST:PORT, or leave {flag} out"
+            ))),
+            (None, None) => Ok(None),
+            (Some(address), _) => Ok(Some(ExternalServer {
+                address,
+                name: self.target_name.unwrap_or_else(|| "server".into()),
+                durability: self.target_fsync,
+                pid: self.target_pid,
+                flush: self.flush_target,
+            })),
+        }
     }
 }
 
