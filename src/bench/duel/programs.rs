@@ -87,17 +87,22 @@ pub fn describe(path: &Path) -> Result<Program, Error> {
     let absolute = fs::canonicalize(path).map_err(in_file)?;
     let checksum = crc32fast::hash(&fs::read(&absolute).map_err(in_file)?);
     let output = output(&absolute).map_err(in_file)?;
+    let text = output.ok_or_else(|| Error::NoKvbench { path: path.into() })?;
+    let build = parse(path, &text)?;
+    Ok(Program { path: absolute.display().to_string(), checksum, chosen: None, build })
+}
+
+/// Parses what the program at `path` prints as its description.
+fn parse(path: &Path, text: &[u8]) -> Result<BuildDescription, Error> {
     let no_kvbench = || Error::NoKvbench { path: path.into() };
-    let text = output.ok_or_else(no_kvbench)?;
     // Read first: later versions may describe themselves in another way.
-    let value: serde_json::Value = serde_json::from_slice(&text).map_err(|_| no_kvbench())?;
+    let value: serde_json::Value = serde_json::from_slice(text).map_err(|_| no_kvbench())?;
     let found = value.get("protocol").and_then(serde_json::Value::as_u64).ok_or_else(no_kvbench)?;
     if found != u64::from(PROTOCOL) {
         let found = u32::try_from(found).unwrap_or(u32::MAX);
         return Err(Error::OtherProtocol { path: path.into(), found });
     }
-    let build: BuildDescription = serde_json::from_value(value).map_err(|_| no_kvbench())?;
-    Ok(Program { path: absolute.display().to_string(), checksum, chosen: None, build })
+    serde_json::from_value(value).map_err(|_| no_kvbench())
 }
 
 /// Returns what a program prints as its description, or `None` if it fails or does not end.
@@ -158,15 +163,10 @@ pub fn check_stores(duel: &Duel, stores: &[String]) -> Result<(), Error> {
 mod tests {
     use super::*;
     use crate::bench::run::build_description::describe_this_program;
-    use std::os::unix::fs::PermissionsExt;
 
     /// Returns the error for a program that prints `text`.
     fn refused(text: &str) -> Error {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("program");
-        fs::write(&path, format!("#!/bin/sh\necho '{text}'\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        describe(&path).unwrap_err()
+        parse(Path::new("program"), text.as_bytes()).unwrap_err()
     }
 
     #[test]
