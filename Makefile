@@ -27,6 +27,8 @@ demo:
 	cargo build --release --no-default-features --features bench,$(DEMO_FEATURES)
 	@tools/demo $(CARGO_TARGET_DIR)/release/kvbench $(DEMO)
 
+# Most tests wait: for a disk, a timer or another process.
+test: export RUST_TEST_THREADS ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 test:
 	@tools/setup test
 	cargo test --release --features fault-injection
