@@ -1,7 +1,7 @@
 //! `kvbench calibrate`: every column against a known truth.
 
 use crate::command::{command, read, stderr};
-use crate::support::KVBENCH;
+use crate::support::{KVBENCH, RunToEnd};
 use kvbench::bench::{calibrate::columns, result::Calibration};
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
@@ -29,7 +29,7 @@ fn judged(text: &str) -> BTreeSet<[&str; 3]> {
 #[test]
 fn every_column_shows_the_truth_in_process_and_over_the_wire() {
     let dir = tempfile::tempdir().unwrap();
-    let output = calibrate(dir.path(), &["--markdown", "page.md", "--all"]).output().unwrap();
+    let output = calibrate(dir.path(), &["--markdown", "page.md", "--all"]).run_to_end();
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}\n{table}", stderr(&output));
     let (in_process, over_wire) = table.split_once("\nover the wire\n").unwrap();
@@ -64,7 +64,7 @@ fn every_column_shows_the_truth_in_process_and_over_the_wire() {
     let named = |cache: &str| {
         let flags = ["--stores", "map", "--operations", "100", "--keys", "100"];
         let mut bench = command(dir.path(), &flags);
-        assert!(bench.env("XDG_CACHE_HOME", dir.path().join(cache)).status().unwrap().success());
+        assert!(bench.env("XDG_CACHE_HOME", dir.path().join(cache)).run_to_end().status.success());
         let calibration = read(dir.path()).environment.calibration;
         fs::remove_file(dir.path().join("result.json")).unwrap();
         calibration
@@ -83,11 +83,10 @@ fn every_column_shows_the_truth_in_process_and_over_the_wire() {
 #[test]
 fn the_calibration_engine_is_on_no_board() {
     let dir = tempfile::tempdir().unwrap();
-    let output = command(dir.path(), &["--stores", "calibration"]).output().unwrap();
+    let output = command(dir.path(), &["--stores", "calibration"]).run_to_end();
     assert!(stderr(&output).contains("--stores calibration"), "{}", stderr(&output));
-    let help = Command::new(KVBENCH).args(["serve", "--help"]).output().unwrap();
+    let help = Command::new(KVBENCH).args(["serve", "--help"]).run_to_end();
     assert!(!String::from_utf8_lossy(&help.stdout).contains("calibration"));
-    let alone =
-        Command::new(KVBENCH).current_dir(dir.path()).args(["--store", "calibration"]).output().unwrap();
+    let alone = Command::new(KVBENCH).current_dir(dir.path()).args(["--store", "calibration"]).run_to_end();
     assert!(!alone.status.success() && stderr(&alone).contains("the truth"), "{}", stderr(&alone));
 }

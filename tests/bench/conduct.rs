@@ -1,6 +1,9 @@
 //! How a run is conducted: order, waiting, limits, what is refused.
 
-use crate::command::{bench, command, measurement, read, result_of, stderr};
+use crate::{
+    command::{bench, command, measurement, read, result_of, stderr},
+    support::RunToEnd,
+};
 use kvbench::{
     bench::result::{Outcome, Run, Sample},
     testing::skip_test::skip,
@@ -102,7 +105,7 @@ fn a_dry_run_tells_and_makes_nothing() {
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     for words in
-        ["/map/always/", "5 repetitions", "time: about ", "disk: up to ", "are free", "result: result.json"]
+        ["/map/no/", "5 repetitions", "time: about ", "disk: up to ", "are free", "result: result.json"]
     {
         assert!(text.contains(words), "{words}: {text}");
     }
@@ -175,8 +178,7 @@ fn quick_says_what_no_flag_says() {
 fn five_repetitions_and_a_warm_up_are_the_default() {
     let dir = tempfile::tempdir().unwrap();
     let mut plain = std::process::Command::new(crate::support::KVBENCH);
-    let output =
-        plain.current_dir(dir.path()).args(["bench", "--stores", "map", "--dry-run"]).output().unwrap();
+    let output = plain.current_dir(dir.path()).args(["bench", "--stores", "map", "--dry-run"]).run_to_end();
     assert!(String::from_utf8(output.stdout).unwrap().contains(" 5 repetitions"));
 }
 
@@ -284,9 +286,7 @@ fn memory_is_limited_or_it_is_said_why_not() {
     let limited = |size: &str, keys: &str| {
         let _ = fs::remove_file(dir.path().join("result.json"));
         let flags = ["--stores", "btree", "--operations", "100", "--threads", "1", "--value-bytes", "4000"];
-        command(dir.path(), &[&flags[..], &["--memory-limit", size, "--keys", keys]].concat())
-            .output()
-            .unwrap()
+        command(dir.path(), &[&flags[..], &["--memory-limit", size, "--keys", keys]].concat()).run_to_end()
     };
     let output = limited("1GiB", "1000");
     if !output.status.success() {

@@ -2,7 +2,7 @@
 
 use crate::{
     command::{bench, command, measurement, read, result_of, stderr},
-    support::PATIENCE,
+    support::{PATIENCE, Program},
 };
 use kvbench::bench::result::{
     Run,
@@ -15,7 +15,6 @@ use nix::{
 use std::{
     fs,
     path::Path,
-    process::{Child, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -163,9 +162,8 @@ fn a_store_that_fails_is_not_compared() {
 }
 
 /// Starts a comparison that goes on until it is stopped.
-fn start(dir: &Path) -> Child {
-    let mut command = command(dir, &[READS, &["--budget", "1h", "--detect", "0.01%"]].concat());
-    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+fn start(dir: &Path) -> Program {
+    Program::start(&mut command(dir, &[READS, &["--budget", "1h", "--detect", "0.01%"]].concat()))
 }
 
 /// Waits until `done`.
@@ -198,11 +196,11 @@ fn a_killed_comparison_leaves_no_stopped_process() {
     let mut comparison = start(dir.path());
     let mut instances = Vec::new();
     wait_until("no two stores of which one is stopped", || {
-        instances = children(comparison.id());
+        instances = children(comparison.process.id());
         instances.len() == 2 && instances.iter().any(|(_, state)| *state == 'T')
     });
-    comparison.kill().unwrap();
-    comparison.wait().unwrap();
+    comparison.process.kill().unwrap();
+    comparison.process.wait().unwrap();
     wait_until("a process of a store is left", || {
         instances.iter().all(|(pid, _)| state(*pid).is_none_or(|(state, _)| state == 'Z'))
     });
@@ -211,13 +209,13 @@ fn a_killed_comparison_leaves_no_stopped_process() {
 #[test]
 fn a_stopped_comparison_keeps_its_blocks_and_goes_on() {
     let dir = tempfile::tempdir().unwrap();
-    let mut comparison = start(dir.path());
+    let comparison = start(dir.path());
     let result = dir.path().join("result.json");
     wait_until("no block is complete", || {
         result.exists() && read(dir.path()).comparisons.iter().any(|one| one.blocks.len() >= 2)
     });
-    kill(Pid::from_raw(i32::try_from(comparison.id()).unwrap()), Signal::SIGTERM).unwrap();
-    assert_eq!(comparison.wait().unwrap().code(), Some(128 + Signal::SIGTERM as i32));
+    kill(Pid::from_raw(i32::try_from(comparison.process.id()).unwrap()), Signal::SIGTERM).unwrap();
+    assert_eq!(comparison.output().status.code(), Some(128 + Signal::SIGTERM as i32));
     let before = read(dir.path());
     assert!(!before.finished && before.comparisons[0].end.is_none());
 

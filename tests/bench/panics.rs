@@ -1,34 +1,18 @@
 //! An engine that panics fails its own cells, and no others; no run waits forever.
 
-use crate::command::{command, read, stderr};
-use kvbench::bench::result::{Outcome, Run};
-use std::{
-    fs,
-    path::Path,
-    process::{Output, Stdio},
-    thread,
-    time::{Duration, Instant},
+use crate::{
+    command::{command, read, stderr},
+    support::RunToEnd,
 };
-
-/// Time after which a run is taken for one that does not end.
-const FOREVER: Duration = Duration::from_secs(120);
+use kvbench::bench::result::{Outcome, Run};
+use std::{fs, path::Path, process::Output};
 
 /// Runs `panicking`, which panics at `call`, beside `map`.
 fn run(dir: &Path, call: &str, arguments: &[&str]) -> (Output, Run) {
     let _absent = fs::remove_file(dir.join("result.json"));
     let arguments = [&["--stores", "panicking,map", "--keys", "500"], arguments].concat();
     let mut command = command(dir, &arguments);
-    command.env("KVBENCH_PANIC", call).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let begin = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if begin.elapsed() > FOREVER {
-            child.kill().unwrap();
-            panic!("{call}: {arguments:?} does not end");
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    (child.wait_with_output().unwrap(), read(dir))
+    (command.env("KVBENCH_PANIC", call).run_to_end(), read(dir))
 }
 
 /// Checks that all cells of `panicking` have failed, and all others have not.
@@ -76,26 +60,25 @@ const CALLS: &[(&str, &[&str])] = &[
     ("3:read:2", &["--operations", "500"]),
 ];
 
+/// Runs each of [`CALLS`], by turns with one thread and with three.
+fn fail_everywhere(access: &[&str]) {
+    let dir = tempfile::tempdir().unwrap();
+    for ((call, flags), threads) in CALLS.iter().zip(["1", "3"].iter().cycle()) {
+        fails_its_own_cells(dir.path(), call, &[flags, access, &["--threads", threads]].concat());
+    }
+}
+
 #[test]
 fn panic_anywhere_fails_its_own_cells_in_process() {
+    fail_everywhere(&[]);
     let dir = tempfile::tempdir().unwrap();
-    for (call, flags) in CALLS {
-        for threads in ["1", "3"] {
-            fails_its_own_cells(dir.path(), call, &[flags, &["--threads", threads][..]].concat());
-        }
-    }
     fails_its_own_cells(dir.path(), "3:count:1", &["--operations", "500"]);
     fails_its_own_cells(dir.path(), "2:scan:5", &["--operations", "500", "--mix", "scan=1"]);
 }
 
 #[test]
 fn panic_anywhere_fails_its_own_cells_over_the_wire() {
-    let dir = tempfile::tempdir().unwrap();
-    for (call, flags) in CALLS {
-        for threads in ["1", "3"] {
-            fails_its_own_cells(dir.path(), call, &[flags, &["--wire", "--threads", threads][..]].concat());
-        }
-    }
+    fail_everywhere(&["--wire"]);
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! The processes of a run while they work: where they run, and how servers are started.
 
-use crate::command::{command, stderr};
+use crate::{
+    command::{command, stderr},
+    support::{FOREVER, Program},
+};
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Stdio,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// A process that was seen, by its number.
@@ -62,16 +64,16 @@ impl Process {
 /// Looks at a run again and again until it ends, successfully: at each process that measures, and its servers.
 fn watch(flags: &[&str], mut look: impl FnMut(&Process, &[Process])) {
     let dir = tempfile::tempdir().unwrap();
-    let mut run = command(dir.path(), flags);
-    let mut run = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let bench = Process { pid: run.id(), arguments: Vec::new() };
-    while run.try_wait().unwrap().is_none() {
+    let mut run = Program::start(&mut command(dir.path(), flags));
+    let bench = Process { pid: run.process.id(), arguments: Vec::new() };
+    let deadline = Instant::now() + FOREVER;
+    while run.process.try_wait().unwrap().is_none() && Instant::now() < deadline {
         for measuring in bench.children("measure-job") {
             look(&measuring, &measuring.children("serve"));
         }
         thread::sleep(Duration::from_millis(2));
     }
-    let output = run.wait_with_output().unwrap();
+    let output = run.output();
     assert!(output.status.success(), "{}", stderr(&output));
 }
 

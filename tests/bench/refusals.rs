@@ -1,12 +1,12 @@
 //! What is refused before the first cell, and what is left after a run that was stopped.
 
 use crate::command::{bench, command, read, stderr};
-use crate::support::{PATIENCE, Server, disk::Disk, names};
+use crate::support::{PATIENCE, Program, RunToEnd, Server, disk::Disk, names};
 use redis_protocol::resp2::types::OwnedFrame;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
-    process::{Command, Stdio},
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -79,7 +79,7 @@ fn a_stopped_run_leaves_its_result_and_says_how_to_continue() {
         let flags =
             ["--stores", "map", "--mix", "update=1", "--fsync", "no", "--keys", "100", "--seconds", "0.2"];
         let mut long = command(dir.path(), &[&flags[..], &["--repetitions", "1000"], wire].concat());
-        let child = long.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let stopped = Program::start(&mut long);
         let deadline = Instant::now() + PATIENCE;
         let measured = || {
             let text = fs::read(dir.path().join("result.json")).unwrap_or_default();
@@ -90,8 +90,8 @@ fn a_stopped_run_leaves_its_result_and_says_how_to_continue() {
             assert!(Instant::now() < deadline, "no measurement");
             thread::sleep(Duration::from_millis(20));
         }
-        kill_process(Pid::from_child(&child), signal).unwrap();
-        let output = child.wait_with_output().unwrap();
+        kill_process(Pid::from_child(&stopped.process), signal).unwrap();
+        let output = stopped.output();
         let text = stderr(&output);
         assert_eq!(output.status.code(), Some(code), "{text}");
         assert_eq!(names(dir.path()), ["result.json"], "{text}");
@@ -112,8 +112,7 @@ fn a_stopped_run_leaves_its_result_and_says_how_to_continue() {
             .current_dir(dir.path())
             .args(words.by_ref())
             .arg("--dry-run")
-            .output()
-            .unwrap();
+            .run_to_end();
         assert!(dry.status.success(), "{}", stderr(&dry));
     }
 }
@@ -128,24 +127,24 @@ fn a_stopped_run_of_a_target_continues_by_the_printed_command() {
     let address = server.address.to_string();
     let flags = ["--target", &address, "--mix", "update=1", "--keys", "1000", "--seconds", "1"];
     let mut run = command(dir.path(), &[&flags[..], &["--repetitions", "3"]].concat());
-    let child = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let stopped = Program::start(&mut run);
     let mut client = server.connect();
     let deadline = Instant::now() + PATIENCE;
     while client.call(&["DBSIZE"]) != OwnedFrame::Integer(1000) {
         assert!(Instant::now() < deadline, "no keys");
         thread::sleep(Duration::from_millis(20));
     }
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    let text = stderr(&child.wait_with_output().unwrap());
+    kill_process(Pid::from_child(&stopped.process), Signal::INT).unwrap();
+    let text = stderr(&stopped.output());
     assert_eq!(client.call(&["DBSIZE"]), OwnedFrame::Integer(0), "{text}");
     let words = text.split("to continue: kvbench ").nth(1).unwrap().trim().split(' ');
     let mut again = Command::new(crate::support::KVBENCH);
     again.current_dir(dir.path()).args(words);
-    let output = again.output().unwrap();
+    let output = again.run_to_end();
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(read(dir.path()).finished);
     drop(server);
-    let output = again.output().unwrap();
+    let output = again.run_to_end();
     assert!(output.status.success(), "{}", stderr(&output));
 }
 

@@ -1,7 +1,7 @@
 //! `kvbench reproduce`: each publication's layout, with what it published beside what was measured here.
 
 use crate::command::{measurement, stderr};
-use crate::support::KVBENCH;
+use crate::support::{KVBENCH, RunToEnd};
 use kvbench::bench::{
     plan::options::Publication,
     result::{Cell, Run},
@@ -18,8 +18,7 @@ fn reproduce(dir: &Path, arguments: &[&str]) -> Output {
         .current_dir(dir)
         .args(["reproduce", "--quick", "--quiet-wait", "0", "--foreign", "100", "--output", "result.json"])
         .args(arguments)
-        .output()
-        .unwrap()
+        .run_to_end()
 }
 
 /// The layout and the result of a run that must succeed.
@@ -83,12 +82,7 @@ fn kvbench_has_redis_beside_our_stores() {
 fn a_missing_redis_is_an_error_that_says_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let missing = |arguments: &[&str]| {
-        Command::new(KVBENCH)
-            .current_dir(dir.path())
-            .args(arguments)
-            .env("PATH", "/nowhere")
-            .output()
-            .unwrap()
+        Command::new(KVBENCH).current_dir(dir.path()).args(arguments).env("PATH", "/nowhere").run_to_end()
     };
     let output = missing(&["reproduce", "kvbench", "--quick"]);
     assert!(!output.status.success());

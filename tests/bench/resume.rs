@@ -2,13 +2,13 @@
 
 use crate::{
     command::{bench, command, measurement, read, stderr},
-    support::{KVBENCH, PATIENCE, Server},
+    support::{KVBENCH, PATIENCE, Program, RunToEnd, Server},
 };
 use kvbench::bench::result::Environment;
 use std::{
     fs,
     path::Path,
-    process::{Command, Stdio},
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -18,14 +18,12 @@ const RUN: &[&str] =
 
 /// Starts the run and kills it when some of it is measured.
 fn start_and_kill(dir: &Path) {
-    let mut process = command(dir, RUN).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let _stopped = Program::start(&mut command(dir, RUN));
     let deadline = Instant::now() + PATIENCE;
     while !dir.join("result.json").exists() || read(dir).samples.len() < 6 {
         assert!(Instant::now() < deadline, "nothing is measured");
         thread::sleep(Duration::from_millis(10));
     }
-    process.kill().unwrap();
-    process.wait().unwrap();
 }
 
 #[test]
@@ -145,13 +143,13 @@ fn without_a_result_there_is_nothing_to_resume() {
         (&["bench", "--stores", "map", "--resume"][..], "kvbench-custom"),
         (&["reproduce", "redb", "--stores", "map", "--resume"], "reproduce-redb"),
     ] {
-        let output = Command::new(KVBENCH).current_dir(dir.path()).args(words).output().unwrap();
+        let output = Command::new(KVBENCH).current_dir(dir.path()).args(words).run_to_end();
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
         let expected =
             format!("--resume: there is no {prefix}-*.json in the working directory; name the result file");
         assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
         let words = [words, &["--output", "missing.json"]].concat();
-        let output = Command::new(KVBENCH).current_dir(dir.path()).args(words).output().unwrap();
+        let output = Command::new(KVBENCH).current_dir(dir.path()).args(words).run_to_end();
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
         let expected = "--resume: there is no missing.json; name the result file of the stopped run";
         assert!(stderr(&output).contains(expected), "{}", stderr(&output));

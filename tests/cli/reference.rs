@@ -1,6 +1,6 @@
 //! The script of the reference run, with stores that every build has and at a scale that proves nothing but the script.
 
-use crate::support::KVBENCH;
+use crate::support::{KVBENCH, RunToEnd};
 use std::{
     fs,
     path::Path,
@@ -30,7 +30,7 @@ fn script(dir: &Path, mode: &[&str]) -> Command {
 
 fn tiny(dir: &Path, mode: &[&str], stores: &str) -> Output {
     let others = ["SORTED", "FILES", "FRUGAL"].map(|variable| (variable, "btree"));
-    script(dir, mode).env("SCALE", "tiny").env("STORES", stores).envs(others).output().unwrap()
+    script(dir, mode).env("SCALE", "tiny").env("STORES", stores).envs(others).run_to_end()
 }
 
 fn results(dir: &Path) -> Vec<String> {
@@ -88,7 +88,7 @@ fn the_reference_run_says_before_what_it_needs() {
     }
 
     let temporary = tempfile::tempdir().unwrap();
-    let plan = script(&temporary.path().join("reference"), &["plan"]).output().unwrap();
+    let plan = script(&temporary.path().join("reference"), &["plan"]).run_to_end();
     let text = String::from_utf8_lossy(&plan.stdout);
     assert_eq!(text.matches("\ndisk: up to ").count(), EXPERIMENTS.len(), "{text}");
     let times: Vec<_> =

@@ -1,6 +1,6 @@
 //! A bit flips in a value of `bitcask`: the request for that key fails, and nothing else does.
 
-use crate::support::{Client, KVBENCH, PATIENCE, Server, request};
+use crate::support::{Client, KVBENCH, PATIENCE, RunToEnd, Server, request};
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{
     fs,
@@ -263,7 +263,7 @@ fn what_looks_at_all_keys_passes_over_a_corrupt_value() {
 #[test]
 fn a_check_names_each_corrupt_key() {
     let dir = corrupt_data();
-    let output = Command::new(KVBENCH).args(["check", "data"]).current_dir(dir.path()).output().unwrap();
+    let output = Command::new(KVBENCH).args(["check", "data"]).current_dir(dir.path()).run_to_end();
     let told = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{told}");
     for key in CORRUPT {
@@ -301,7 +301,7 @@ fn a_merge_passes_over_a_corrupt_value_and_keeps_it_corrupt() {
     let server = start(dir.path(), &[]);
     check(&server);
     assert!(server.terminate().success());
-    let output = Command::new(KVBENCH).args(["check", "data"]).current_dir(dir.path()).output().unwrap();
+    let output = Command::new(KVBENCH).args(["check", "data"]).current_dir(dir.path()).run_to_end();
     let told = String::from_utf8(output.stdout).unwrap();
     assert!(CORRUPT.iter().all(|key| told.contains(&format!("\"{key}\""))), "{told}");
 }

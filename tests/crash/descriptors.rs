@@ -1,6 +1,6 @@
 //! Few open files: clients in excess are refused, and the engine has all it needs.
 
-use crate::support::{Client, KVBENCH, Server, request, stores};
+use crate::support::{Client, KVBENCH, RunToEnd, Server, request, stores};
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{
     fs::{self, File},
@@ -114,7 +114,7 @@ fn too_few_for_one_client_is_told_in_one_line() {
     let script = "ulimit -n 100; exec \"$@\"";
     let mut command = Command::new("bash");
     command.args(["-c", script, "bash", KVBENCH, "--threads", "32", "--path", "data", "--port", "0"]);
-    let output = command.current_dir(dir.path()).output().unwrap();
+    let output = command.current_dir(dir.path()).run_to_end();
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), text.lines().count()), (Some(1), 1), "{text}");
     assert!(text.contains("ulimit -n") && text.contains("--threads") && text.contains("100"), "{text}");

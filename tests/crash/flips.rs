@@ -3,7 +3,7 @@
 
 use crate::{
     corruption::{ask, text},
-    support::{Client, KVBENCH, Server, stores},
+    support::{Client, KVBENCH, RunToEnd, Server, stores},
 };
 use rand::{RngCore, SeedableRng, rngs::StdRng};
 use redis_protocol::resp2::types::OwnedFrame;
@@ -222,7 +222,7 @@ fn row(store: &str, place: Place) -> Option<String> {
     if !prepare(dir.path(), store, place) {
         return None;
     }
-    let output = Command::new(KVBENCH).args(["check", "data"]).current_dir(dir.path()).output().unwrap();
+    let output = Command::new(KVBENCH).args(["check", "data"]).current_dir(dir.path()).run_to_end();
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     println!("{store}: {told}");
     let check = match output.status.code() {

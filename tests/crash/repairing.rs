@@ -1,7 +1,7 @@
 //! Repairs of a log that are killed: nothing of it is lost, and the next repair makes it good.
 
 use crate::{
-    support::{KVBENCH, Server},
+    support::{KVBENCH, RunToEnd, Server},
     trace::strace,
 };
 use std::{
@@ -63,7 +63,7 @@ fn a_repair_may_be_killed_at_any_moment() {
             assert!(has_all(dir.path(), &bytes), "killed at {call} {n}");
             for words in [["repair", "data"], ["check", "data"]] {
                 let mut command = Command::new(KVBENCH);
-                let output = command.args(words).current_dir(dir.path()).output().unwrap();
+                let output = command.args(words).current_dir(dir.path()).run_to_end();
                 assert!(output.status.success(), "killed at {call} {n}: {output:?}");
             }
             assert!(has_all(dir.path(), &bytes), "repaired after {call} {n}");

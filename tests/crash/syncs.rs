@@ -1,7 +1,7 @@
 //! When the disk is really synced: the server's own system calls.
 
 use crate::{
-    support::{Client, PATIENCE, stores, stores_that},
+    support::{Client, PATIENCE, RunToEnd, stores, stores_that},
     trace::{Trace, Traced, strace},
 };
 use kvbench::engine::FsyncSupport;
@@ -113,7 +113,7 @@ fn under_no_plain_sets_cause_no_sync() {
 
 #[test]
 fn this_machine_has_strace() {
-    assert!(strace().arg("--version").output().unwrap().status.success());
+    assert!(strace().arg("--version").run_to_end().status.success());
 }
 
 fn requests() -> impl Iterator<Item = String> {

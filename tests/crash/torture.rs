@@ -4,7 +4,7 @@
 
 use crate::{
     seed,
-    support::{KVBENCH, Server, stores},
+    support::{KVBENCH, RunToEnd, Server, stores},
 };
 use kvbench::{
     engine::{Fsync, Kind, Loss},
@@ -68,7 +68,7 @@ assert sorted(os.listdir(".")) == sorted([n for n in NAMES if n != "plain"] + ["
 fn the_disk_keeps_what_was_synced_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::mount(DiskImage::default(), &dir.path().join("mount")).unwrap();
-    let output = Command::new("python3").args(["-c", WRITES]).arg(dir.path().join("mount")).output().unwrap();
+    let output = Command::new("python3").args(["-c", WRITES]).arg(dir.path().join("mount")).run_to_end();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let left = disk.cut(Cut::Drop, &mut SmallRng::seed_from_u64(1));
     drop(disk);
@@ -229,7 +229,7 @@ fn torture(dir: &Path, mode: &str, rounds: u64, args: &[&str]) -> (ResultRow, Ou
     let mut command = Command::new(KVBENCH);
     command.current_dir(dir).args(["torture", "--mode", mode, "--rounds", &rounds.to_string()]);
     command.args(["--seed", &(seed() as u32).to_string(), "--output"]).arg(&result).args(args);
-    let output = command.output().unwrap();
+    let output = command.run_to_end();
     let results = Results::read(&result).unwrap_or_else(|error| panic!("{error}: {output:?}"));
     (results.cells.into_iter().next().unwrap(), output)
 }

@@ -7,10 +7,10 @@ use kvbench::engine::{Info, KINDS, Kind};
 use redis_protocol::resp2::{decode::decode, types::OwnedFrame};
 use std::{
     fs,
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Read, Seek, Write},
     net::{SocketAddr, TcpStream},
     path::Path,
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus, Output, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -20,6 +20,76 @@ pub const KVBENCH: &str = env!("CARGO_BIN_EXE_kvbench");
 
 /// How long anything in a test may take before it counts as hung; no test measures time.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Maximum running time of a program that a test runs to its end, on a busy machine too.
+pub const FOREVER: Duration = Duration::from_secs(300);
+
+/// Programs that a test runs to their end.
+pub trait RunToEnd {
+    /// Runs the program, and returns what it wrote. Fails if it does not end.
+    fn run_to_end(&mut self) -> Output;
+}
+
+impl RunToEnd for Command {
+    fn run_to_end(&mut self) -> Output {
+        Program::start(self).output()
+    }
+}
+
+/// A program that is running; killed when dropped.
+pub struct Program {
+    pub process: Child,
+    stdout: fs::File,
+    stderr: fs::File,
+}
+
+impl Program {
+    pub fn start(command: &mut Command) -> Self {
+        // Files: a pipe has its end only when the last process that inherited it has ended.
+        let [stdout, stderr] = [(); 2].map(|()| tempfile::tempfile().unwrap());
+        command.stdin(Stdio::null()).stdout(stdout.try_clone().unwrap()).stderr(stderr.try_clone().unwrap());
+        let process = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        Self { process, stdout, stderr }
+    }
+
+    /// Waits for the end, and returns what it wrote. Fails if it does not end.
+    pub fn output(mut self) -> Output {
+        let read = |file: &mut fs::File| {
+            let mut bytes = Vec::new();
+            file.rewind().and_then(|()| file.read_to_end(&mut bytes)).unwrap();
+            bytes
+        };
+        let Some(status) = wait_at_most(&mut self.process, FOREVER) else {
+            panic!("a program does not end: {}", String::from_utf8_lossy(&read(&mut self.stderr)));
+        };
+        Output { status, stdout: read(&mut self.stdout), stderr: read(&mut self.stderr) }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Waits until a process has ended. If it has not after `patience`, prints what all processes of this machine wait for,
+/// kills it and returns `None`.
+pub fn wait_at_most(process: &mut Child, patience: Duration) -> Option<ExitStatus> {
+    let deadline = Instant::now() + patience;
+    loop {
+        if let Some(status) = process.try_wait().unwrap() {
+            return Some(status);
+        }
+        if Instant::now() > deadline {
+            let _shown = Command::new("ps").args(["-eLo", "pid,ppid,lwp,stat,wchan:24,args"]).status();
+            process.kill().unwrap();
+            process.wait().unwrap();
+            return None;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
 
 /// A server process; killed when dropped.
 pub struct Server {
@@ -79,14 +149,7 @@ impl Server {
 
     /// Waits for an end that something else has caused.
     pub fn wait(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.process.try_wait().unwrap() {
-                return status;
-            }
-            assert!(Instant::now() < deadline, "the server does not end");
-            thread::sleep(Duration::from_millis(5));
-        }
+        wait_at_most(&mut self.process, PATIENCE).expect("the server ends")
     }
 }
 

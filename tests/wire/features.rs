@@ -1,6 +1,6 @@
 //! Subcommands that a build without their Cargo feature lacks.
 
-use crate::support::KVBENCH;
+use crate::support::{KVBENCH, RunToEnd};
 use std::process::Command;
 
 #[test]
@@ -14,7 +14,7 @@ fn missing_subcommand_names_its_feature() {
     for (feature, is_built, commands) in features {
         for command in commands {
             let flag = if is_built { "--help" } else { "--stores" };
-            let output = Command::new(KVBENCH).args([command, flag]).output().unwrap();
+            let output = Command::new(KVBENCH).args([command, flag]).run_to_end();
             let message = String::from_utf8(output.stderr).unwrap();
             let expected = format!(
                 "kvbench: this build has no `kvbench {command}`: build it with --features {feature}\n"

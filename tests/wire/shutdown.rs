@@ -3,7 +3,7 @@
 use crate::{
     every_store::{Running, in_memory, with_every_store},
     frames::{ask, replies},
-    support::{Client, KVBENCH, Server, request},
+    support::{Client, KVBENCH, RunToEnd, Server, request},
 };
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
@@ -152,7 +152,7 @@ fn idle_and_half_finished_and_unread_clients_do_not_hold_up_the_end() {
 }
 
 fn start(dir: &Path, args: &[&str]) -> Output {
-    Command::new(KVBENCH).current_dir(dir).args(["--path", ":memory:"]).args(args).output().unwrap()
+    Command::new(KVBENCH).current_dir(dir).args(["--path", ":memory:"]).args(args).run_to_end()
 }
 
 /// It failed with one line that says all of `words`.
