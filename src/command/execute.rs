@@ -11,12 +11,12 @@ use crate::{
 };
 use std::{mem, ops::ControlFlow};
 
-/// Numbers of keys that reads looked up.
+/// Numbers of keys that read requests looked up: those that were found and those that were not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyHits {
-    /// Number of keys that were found.
+    /// Number of keys that read requests looked up and found.
     pub hits: u64,
-    /// Number of keys that were not found.
+    /// Number of keys that read requests looked up and did not find.
     pub misses: u64,
 }
 
@@ -40,7 +40,7 @@ const KEYS_PER_COMMIT: usize = 1024;
 /// Progress of a request such as DEL ([`Handler::DeleteEach`]) that may take several commits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
-    /// Number of the request's keys that were processed.
+    /// Number of the request's keys that have been processed so far, by all its commits.
     keys: usize,
     /// Number of processed keys that count for the reply: those for which the command's function returned `true`.
     count: i64,
@@ -202,7 +202,7 @@ pub struct ReadLimits {
     /// Maximum size in bytes of the values in the reply of one request, together with the values that earlier
     /// commands such as BITCOUNT have read.
     pub copy: usize,
-    /// Size of all replies from which no further request is answered.
+    /// Total size of the replies in bytes; once it is reached, no further request is answered.
     pub reply: usize,
 }
 
@@ -214,13 +214,13 @@ pub struct StepReader<'r> {
     reply: &'r mut Reply,
     limits: ReadLimits,
     clock: ExpirationClock,
-    /// Index of the request that takes the next value.
+    /// Index of the read request to which the next value belongs that the engine passes.
     next: usize,
-    /// Progress of the request that takes the next value.
+    /// Progress of the read request to which the next value belongs that the engine passes.
     call: ReadCall,
-    /// Position in the reply buffer at which the reply of the request that takes the next value begins.
+    /// Position in the reply buffer at which the reply begins to the read request that is being executed.
     reply_start: usize,
-    /// Hits and misses of the completed requests.
+    /// Numbers of keys that the completed read requests have found and not found.
     hits: KeyHits,
     /// Size in bytes of the values that commands with whole values, such as BITCOUNT, have read in this step. It
     /// counts towards [`ReadLimits::copy`].
@@ -231,18 +231,19 @@ pub struct StepReader<'r> {
 /// Result of the execution of read requests by a [`StepReader`].
 #[derive(Clone, Copy, Debug)]
 pub struct ReadOutcome {
-    /// Index of the first request that was not answered.
+    /// Index of the first request that was not answered, because a limit was reached or because it is no read.
     pub next: usize,
     /// Length in bytes of the reply buffer up to the end of the replies of the answered requests.
     pub reply_len: usize,
-    /// Hits and misses of the answered requests.
+    /// Numbers of keys that the answered requests have found and not found.
     pub hits: KeyHits,
     /// `true` if a value exceeded [`ReadLimits::copy`].
     pub is_too_large: bool,
 }
 
 impl<'r> StepReader<'r> {
-    /// Creates a reader that begins with request `first` of the `requests` in `data`, whose commands are `lookups`.
+    /// Creates a reader that answers consecutive read requests, the first of which has the index `first` in `requests`.
+    /// `lookups` has the command of each request, and `data` the bytes of their arguments.
     pub fn new(
         first: usize,
         lookups: &'r [Lookup],
@@ -269,7 +270,8 @@ impl<'r> StepReader<'r> {
         }
     }
 
-    /// Returns the request that takes the next value, or `None` if no read request is left.
+    /// Returns the read request to which the next value belongs, or `None` if the next request is no read or there is
+    /// none.
     #[inline]
     fn current(&self) -> Option<(&'static Spec, Read, Args<'r>)> {
         let Lookup::Known(spec, _) = *self.lookups.get(self.next)? else { return None };
@@ -277,8 +279,9 @@ impl<'r> StepReader<'r> {
         Some((spec, read, self.requests.get(self.next, self.data)?))
     }
 
-    /// Takes the stored value of the next key. Stops if the replies have reached their limit, or if the value would
-    /// exceed the limit of copied bytes; the reply of its request is then discarded.
+    /// Answers the current request with the stored value of its next key (`None`: absent). Returns `Break` if no
+    /// request is left, if the replies have reached their limit, or if the value would exceed the limit of copied
+    /// bytes; the incomplete reply is then discarded.
     #[inline]
     pub fn visit(&mut self, stored: Option<&[u8]>) -> ControlFlow<()> {
         if self.reply.has_overflowed() {

@@ -11,10 +11,10 @@ use std::{
 /// Maximum length of the text of a number in Redis, in bytes.
 const MAX_TEXT: usize = 5 * 1024 - 1;
 
-/// Minimum exponent of the lowest mantissa bit: that of the smallest numbers.
+/// Minimum exponent of the lowest mantissa bit of a number in x86's extended precision: that of the smallest numbers.
 const MIN_EXPONENT: i32 = -16_445;
 
-/// Maximum exponent of the lowest mantissa bit.
+/// Maximum exponent of the lowest mantissa bit of a finite number in x86's extended precision.
 const MAX_EXPONENT: i32 = 16_320;
 
 /// Number `mantissa * 2^exponent`, or infinity. The highest of the 64 mantissa bits is set, except in the
@@ -127,7 +127,7 @@ impl fmt::Display for Extended {
 /// Parsed digits and exponent of a number.
 struct Digits {
     digits: Vec<u8>,
-    /// Number of digits after the point.
+    /// Number of digits of the parsed number that follow its decimal point.
     behind: usize,
     exponent: i32,
 }
@@ -232,7 +232,7 @@ impl Natural {
         self.0.last().map_or(0, |last| 32 * self.0.len() as u32 - last.leading_zeros())
     }
 
-    /// Returns the lowest 64 bits of the number.
+    /// Returns the lowest 64 bits of the natural number.
     fn low(&self) -> u64 {
         u64::from(self.limb(0)) | u64::from(self.limb(1)) << 32
     }

@@ -16,26 +16,26 @@ use std::{
 /// Action of the connection after a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AfterReply {
-    /// Read the next request.
+    /// The connection reads the next request.
     #[default]
     Continue,
-    /// Close the connection (QUIT).
+    /// The connection is closed (QUIT).
     Close,
-    /// Stop the server, without a reply to this request (SHUTDOWN).
+    /// The server stops, without a reply to this request (SHUTDOWN).
     Shutdown,
 }
 
 /// Mode that selects the requests that get a reply (CLIENT REPLY).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplyMode {
-    /// All requests get a reply.
+    /// All requests of the connection get a reply (CLIENT REPLY ON).
     #[default]
     On,
-    /// No request gets a reply.
+    /// No request of the connection gets a reply (CLIENT REPLY OFF).
     Off,
-    /// CLIENT REPLY SKIP was received: the next request gets no reply, the later ones do.
+    /// The current request is CLIENT REPLY SKIP: the next one gets no reply, the later ones do.
     SkipNext,
-    /// The current request gets no reply, the later ones do.
+    /// The current request follows CLIENT REPLY SKIP: it gets no reply, the later ones do.
     Skip,
 }
 
@@ -73,7 +73,7 @@ pub struct Session {
     pub space: Database,
     /// Action of the connection after the current reply.
     pub after: AfterReply,
-    /// Mode that selects the requests that get a reply.
+    /// Mode that selects the requests of the connection that get a reply (CLIENT REPLY).
     pub replies: ReplyMode,
     /// `true` if the connection must discard its transaction and unwatch its keys (RESET).
     pub discard_transaction: bool,

@@ -33,13 +33,13 @@ pub struct Network {
     pub password_file: Option<PathBuf>,
     /// `--protected-mode`: `true` if, without a password, only clients of this machine are served.
     pub protected_mode: bool,
-    /// Limits for each client.
+    /// Limits for each client: size of an incomplete request, size of unread replies, and idle time.
     pub client: ClientLimits,
     /// `--shutdown-timeout`: maximum time that a shutdown waits for commits.
     pub shutdown_timeout: Duration,
 }
 
-/// Limits for each client.
+/// Limits for each client: size of an incomplete request, size of unread replies, and idle time.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientLimits {
     /// `--client-query-buffer-limit`: maximum size of an incomplete request in bytes, below 4 GiB.
@@ -77,7 +77,7 @@ pub enum AuthClients {
 }
 
 impl AuthClients {
-    /// Returns the value of the command-line flag.
+    /// Returns the value of `--tls-auth-clients` that selects this policy.
     pub fn word(self) -> &'static str {
         match self {
             Self::Yes => "yes",

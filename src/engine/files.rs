@@ -200,11 +200,12 @@ fn entries(path: &Path) -> Result<Vec<fs::DirEntry>> {
     Ok(entries)
 }
 
-/// Predicate on a name and metadata: `true` if an engine's first start creates such a file, or such an empty
-/// directory. A file that contains data of clients never matches.
+/// Function that returns `true` if an interrupted first start of an engine may have left the file, or the empty
+/// directory, of this name and with this metadata. It returns `false` for every file that may contain data of clients.
 pub type IsFirst = fn(&str, &Metadata) -> bool;
 
-/// Directory of an engine's data while the engine is being opened, perhaps for the first time.
+/// Directory of an engine's data while the engine is being opened. During the engine's first start there, the directory
+/// contains a mark file, so that the next start can remove the files of an interrupted one.
 #[must_use = "to be ended when the engine is open"]
 pub struct FirstDirectory<'a> {
     path: &'a Path,
@@ -250,8 +251,9 @@ impl<'a> FirstDirectory<'a> {
         self.mark.is_some()
     }
 
-    /// Ends the first start. The engine's files must be durable, and must not contain data of clients yet: if the
-    /// mark still exists, or exists again after a power cut, the next start removes the files.
+    /// Ends a first start by removing the mark file; does nothing at a later start. The engine's files must be durable,
+    /// and must not contain data of clients yet: if the mark still exists, or exists again after a power cut, the next
+    /// start removes the files.
     ///
     /// # Errors
     ///
@@ -294,8 +296,8 @@ pub fn create_dir(path: &Path) -> Result<()> {
     }
 }
 
-/// Removes the files that an interrupted first start has left in the directory `path`, but not the mark. If
-/// `is_first` does not accept all of them, removes none and fails.
+/// Removes the files that an interrupted first start of `engine` has left in the directory `path`, but not the mark
+/// file ([`MARK`]). If `is_first` returns `false` for one of them, removes none and fails.
 fn remove_first_files(path: &Path, engine: &'static str, is_first: IsFirst) -> Result<()> {
     let entries = entries(path)?;
     for entry in &entries {
@@ -324,13 +326,14 @@ pub struct FirstTree {
     directory: PathBuf,
     path: PathBuf,
     place: PathBuf,
-    /// Directory of both paths, locked against other processes that would begin a first start there too.
+    /// Directory that contains the temporary and the final path, locked against other processes that would begin a
+    /// first start there too.
     _directory: File,
 }
 
 impl FirstTree {
-    /// Begins the directory `name` within `directory`, which is created unless it exists. Returns `None` if `name`
-    /// exists.
+    /// Prepares the creation of the directory `name` within `directory`, which is created unless it exists. Returns
+    /// `None` if `name` exists.
     ///
     /// # Errors
     ///
@@ -394,7 +397,8 @@ pub struct FirstFile {
 }
 
 impl FirstFile {
-    /// Begins a file for `path`, where no file or an empty one exists. Returns `None` if the file has contents.
+    /// Begins the first start of an engine whose data are the file `path`: creates an empty file under another name,
+    /// which [`FirstFile::end`] renames. Returns `None` if `path` has contents or is no file.
     ///
     /// # Errors
     ///
@@ -433,7 +437,7 @@ impl FirstFile {
     }
 }
 
-/// Removes the file of a first start that has not ended.
+/// Removes the temporary file of a first start that has not ended.
 impl Drop for FirstFile {
     fn drop(&mut self) {
         let _best_effort = remove_leftover(&self.path);

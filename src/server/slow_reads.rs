@@ -64,10 +64,11 @@ impl SlowReadDetector {
     }
 }
 
-/// Cost of read requests that were executed together.
+/// Cost of read requests that were executed together: two flags, whether they were too slow for a worker, and whether
+/// they waited for a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReadCost {
-    /// `true` if the reads would have delayed the other clients of a worker.
+    /// `true` if the reads took long: on a worker they would have delayed its other clients.
     pub is_cold: bool,
     /// `true` if the reads waited for a device.
     pub waited: bool,

@@ -138,7 +138,7 @@ impl Transaction {
         }
     }
 
-    /// Discards the queued requests and unwatches all keys of the client.
+    /// Ends the client's transaction: discards the queued requests and unwatches all keys that the client watches.
     fn end(&mut self) {
         self.queue = None;
         self.result = ExecResult::default();
@@ -214,7 +214,8 @@ impl Transaction {
         self.queue.as_ref().is_some_and(|queue| queue.commands.iter().any(|(spec, _)| is(spec)))
     }
 
-    /// Executes the commit job; `args` are the arguments of WATCH.
+    /// Executes the transaction's commit job within `txn`: WATCH, whose arguments are `args`, or the requests queued
+    /// for EXEC. Does nothing without a job.
     pub fn run<'g>(&'g mut self, args: Args<'g>, space: Database, txn: &mut Txn<'g>, reply: &mut Reply) {
         match self.job {
             Some(CommitJob::Watch) => self.watch(args, txn, reply),
@@ -265,7 +266,7 @@ impl Transaction {
         }
     }
 
-    /// Discards the results of an earlier call of [`Transaction::run`], and the watches that it added.
+    /// Discards the results of an earlier call of [`Transaction::run`], and unwatches the keys that it added.
     pub fn reset(&mut self) {
         self.result = ExecResult::default();
         self.unwatch_added();

@@ -30,7 +30,8 @@ pub(super) struct WorkerState {
     offloaded: Cell<usize>,
     /// Waker of the task of each connection, by connection number: wakes all of them when the server stops.
     wakers: RefCell<HashMap<u64, Waker>>,
-    /// Wakes the task that wakes a sleeping commit or read thread, after all connections that are ready were served.
+    /// Wakes the worker's task that wakes a sleeping commit thread or read thread. That task runs after all connections
+    /// that are ready now were served.
     wake_requested: Notify,
 }
 
@@ -124,8 +125,9 @@ impl WorkerState {
         }
     }
 
-    /// Runs the task that hands executed commit requests back to the connections that wait for them. The other
-    /// thread wakes only this task, and this task wakes the connections, which saves a system call for each of them.
+    /// Runs the task that hands executed commit requests back to the connections that wait for them. The thread that
+    /// has executed them wakes only this task, and this task wakes the connections, which saves a system call for each
+    /// of them.
     pub async fn deliver(self: Rc<Self>) {
         let Some(inbox) = self.shared.inboxes.get(self.index) else { return };
         let mut done = Vec::new();

@@ -81,9 +81,9 @@ fn time_without_cpu(file: &File) -> Option<Duration> {
 struct Heartbeat {
     /// Time of the last beat of the heartbeat, since the start of the clock.
     last: Duration,
-    /// Total time for which the heartbeat's thread was ready but had no CPU, at the last beat.
+    /// Total time, up to the last beat, for which the heartbeat's thread was ready to run but had no CPU.
     delayed: Duration,
-    /// Total time for which the process was stopped, as known at the last beat.
+    /// Total time for which the process was stopped, as known at the last beat of the heartbeat.
     stopped: Duration,
 }
 
@@ -117,12 +117,13 @@ pub struct EverySecond {
 impl EverySecond {
     const INTERVAL: Duration = Duration::from_secs(1);
 
-    /// Creates a schedule whose first sync is due in a second of running time.
+    /// Creates a schedule whose first sync is due when this process has run for another second.
     pub fn start() -> Self {
         Self { next: now() + Self::INTERVAL }
     }
 
-    /// Returns the time until the next sync is due, in running time; zero if it is due.
+    /// Returns the time for which this process still has to run until the next sync of `everysec` is due; zero if it is
+    /// due.
     pub fn remaining(&self) -> Duration {
         self.next.saturating_sub(now())
     }

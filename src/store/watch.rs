@@ -17,7 +17,7 @@ use std::{
 #[derive(Default)]
 struct WatchedKey {
     version: u64,
-    /// Number of connections that watch the key.
+    /// Number of connections that watch this key now.
     watchers: usize,
 }
 
@@ -43,7 +43,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Returns the stored form of the key.
+    /// Returns the stored form of the watched key.
     pub fn key(&self) -> &[u8] {
         &self.stored
     }
@@ -100,8 +100,8 @@ impl WatchTable {
         self.any.store(!keys.is_empty(), Ordering::Relaxed);
     }
 
-    /// Increments the version of the stored key `stored`, which is written, if it is watched. Returns `true` if it
-    /// is watched.
+    /// Increments the version of the stored key `stored`, which a commit writes, if a client watches it. Returns `true`
+    /// if one does.
     pub(super) fn bump_version(&self, stored: &[u8]) -> bool {
         let mut keys = self.lock();
         let Some(watched) = keys.get_mut(stored) else { return false };
@@ -109,7 +109,8 @@ impl WatchTable {
         true
     }
 
-    /// Decrements the versions of the stored keys in `touched`, whose writes were not committed.
+    /// Decrements the versions of those of the stored keys in `touched` that are watched: they were incremented for
+    /// writes that were then not committed.
     pub(super) fn revert_version(&self, touched: &[&[u8]]) {
         let mut keys = self.lock();
         for stored in touched {

@@ -35,7 +35,7 @@ pub struct ResultRow {
     pub mode: String,
     /// Allowed loss of acknowledged writes, as text.
     pub promise: String,
-    /// Number of rounds that were run.
+    /// Number of rounds that were run: each tests one store from its first start through its injected faults.
     pub rounds: u64,
     /// Number of kills and power cuts: about one to six in each round.
     pub strikes: u64,

@@ -36,8 +36,8 @@ const LOOK_UP: (f64, f64) = ((256 << 10) as f64, 32.0);
 const UNDECIDED: (f64, f64) = (0.5, 1000.0);
 /// Maximum relative error of a latency from a histogram with three significant digits, and of its mean.
 const DIGITS: f64 = 0.002;
-/// Number of reads, on an idle machine, that may see a value as expired while the engine, which reads the clock at another
-/// moment, does not, or the reverse.
+/// Number of reads, on an idle machine, that may see a value as expired while the engine, which reads the clock at
+/// another moment, does not; or the reverse.
 const CLOCKS: f64 = 3.0;
 /// Time in nanoseconds around the start and the end of a measurement in which the removal of an expired key may or may
 /// not be counted.
@@ -125,7 +125,7 @@ pub(super) fn judge(experiment: &Experiment, evidence: &Evidence) -> Vec<Figure>
     figures
 }
 
-/// Returns the metric of the recovery time: from the start of the last open to the end of the first read. A store that
+/// Returns the check of the recovery time: from the start of the last open to the end of the first read. A store that
 /// was not killed opens faster than its writes allow. `None` if a record is missing.
 fn recovery(experiment: &Experiment, evidence: &Evidence) -> Option<Figure> {
     let (cell, measurement) = experiment.cells.first().zip(evidence.measurements.first())?;
@@ -165,13 +165,14 @@ impl Judge<'_> {
         });
     }
 
-    /// Adds a metric that must be equal to the expected value, such as a number of bytes or operations.
+    /// Adds the check of the metric named `column`, which must be equal to `truth`, such as a number of bytes or
+    /// operations.
     fn exact(&mut self, column: &str, truth: f64) {
         self.add(column, truth, truth..=truth);
     }
 
-    /// Adds a metric whose expected value is `least` and whose largest correct value is `most`, apart from the
-    /// precision of histograms.
+    /// Adds the check of the metric named `column`, whose expected value is `least` and whose largest correct value is
+    /// `most`. The relative error of histograms ([`DIGITS`]) is allowed beyond both.
     fn between(&mut self, column: &str, least: f64, most: f64) {
         self.add(column, least, least * (1.0 - DIGITS)..=most * (1.0 + DIGITS));
     }
@@ -238,7 +239,8 @@ impl Judge<'_> {
         (seconds(last - first).max(asked), seconds(self.span.settle.0 - self.begin).max(asked))
     }
 
-    /// Adds the latency metrics of an open loop: of operations that started, and of those missed in the requested time.
+    /// Adds checks of the latency metrics of an open loop: of operations that started, and of those missed in the
+    /// requested time.
     fn open_latencies(&mut self) {
         let (mut least, mut most) = self.bounds(self.workload.rate.unwrap_or(1.0));
         let (waited, waited_at_most) = self.waits();
@@ -248,15 +250,16 @@ impl Judge<'_> {
         self.distribution("", least, mean(&most), &|quantile| at(&most, quantile));
     }
 
-    /// Adds the latency metrics of operations of a closed loop, as metrics whose names begin with `name`.
+    /// Adds checks of the latency metrics of operations of a closed loop: the metrics whose names begin with `name`.
     fn closed_latencies(&mut self, name: &str, turns: &[Turn]) {
         let least = turns.iter().map(|turn| turn.inside).collect();
         let most = |quantile| latency_bounds::largest_at(turns, quantile);
         self.distribution(name, least, latency_bounds::largest_mean(turns), &most);
     }
 
-    /// Adds mean and percentiles of the latency, as metrics whose names begin with `name`. `least` are lower bounds of
-    /// each operation in microseconds, `most_mean` and `most_at` the upper bounds of the mean and of a quantile.
+    /// Adds checks of mean and percentiles of the latency: the metrics whose names begin with `name`. `least` are lower
+    /// bounds of each operation in microseconds, `most_mean` and `most_at` the upper bounds of the mean and of a
+    /// quantile.
     fn distribution(
         &mut self,
         name: &str,
@@ -291,14 +294,14 @@ impl Judge<'_> {
         self.closed_latencies("", &self.turns());
     }
 
-    /// Adds the metrics of a closed loop except the latency percentiles up to the 99th, which other experiments verify
-    /// with operations that take longer in the engine than outside it.
+    /// Adds checks of the metrics of a closed loop except the latency percentiles up to the 99th, which other
+    /// experiments verify with operations that take longer in the engine than outside it.
     fn tail(&mut self) {
         self.closed_loop();
         self.figures.retain(|figure| !["p50_us", "p90_us", "p99_us"].contains(&figure.column));
     }
 
-    /// Adds the metrics of the number of operations (expected: `count`), the measured time and the throughput.
+    /// Adds checks of the number of operations (expected: `count`), the measured time and the throughput.
     fn counts(&mut self, count: f64) {
         let (least, most) = self.durations();
         self.exact("operations", count);
@@ -310,7 +313,7 @@ impl Judge<'_> {
         );
     }
 
-    /// Adds the metrics of each kind of operation. The workload must have one thread.
+    /// Adds checks of the metrics of each kind of operation. The workload must have one thread.
     fn kinds(&mut self) {
         self.counts(self.operations());
         let operations = self.calls_by_operation();
@@ -365,9 +368,9 @@ impl Judge<'_> {
         operations
     }
 
-    /// Adds the metrics of threads whose writes are committed in groups. Every thread always has one write in
-    /// flight, so the sum of the latencies is known, although the waiting time of each write is not. Adds nothing
-    /// if every commit had one write.
+    /// Adds checks of the metrics of threads whose writes are committed in groups. Every thread always has one write in
+    /// flight, so the sum of the latencies is known, although the waiting time of each write is not. Adds nothing if
+    /// every commit had one write.
     fn groups(&mut self) {
         let count = self.span.calls.len() as u64;
         let commits = self.span.calls.iter().filter_map(|call| call.commit).max().unwrap_or(0);
@@ -390,8 +393,8 @@ impl Judge<'_> {
         self.open_latencies();
     }
 
-    /// Adds the metrics of an open loop that ends by time. The expected number of operations is that of the engine's
-    /// records, since a busy machine may wake the driver too late for the last operation.
+    /// Adds checks of the metrics of an open loop that ends by time. The expected number of operations is that of the
+    /// engine's records, since a busy machine may wake the driver too late for the last operation.
     fn window(&mut self) {
         self.counts(real(self.span.calls.len() as u64));
     }
@@ -417,8 +420,8 @@ impl Judge<'_> {
         self.exact("user_bytes", real(self.span.user_bytes));
     }
 
-    /// Adds the metric of syncs by the one-second timer of `everysec`. A sync after the last operation may or may not
-    /// be counted.
+    /// Adds the check of the number of syncs by the one-second timer of `everysec`. A sync after the last operation may
+    /// or may not be counted.
     fn timer_syncs(&mut self) {
         let last = self.span.calls.last().map_or(0, |call| call.begin);
         let until = |end| {
@@ -429,8 +432,8 @@ impl Judge<'_> {
         self.add("timer_syncs", least, least..=most);
     }
 
-    /// Adds the metrics of a workload whose values expire: operations, hits, reads of expired values, removed keys.
-    /// Active expiration reads each key before it deletes the key.
+    /// Adds checks of the metrics of a workload whose values expire: operations, hits, reads of expired values, removed
+    /// keys. Active expiration reads each key before it deletes the key.
     fn expiration(&mut self) {
         self.exact("operations", self.operations());
         let span = self.span;
@@ -484,7 +487,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Adds the metrics of synced writes to a device of the cell's own: each is written at once, with the journal.
+    /// Adds checks of the metrics of synced writes to a block device that only this cell uses: each is written at once,
+    /// with the journal.
     fn device_writes(&mut self) {
         self.written();
         let truth = &self.experiment.truth;
@@ -496,8 +500,8 @@ impl Judge<'_> {
         self.add("device_write_amplification", written / user, written / user..=most / user);
     }
 
-    /// Adds the metrics of reads from a device of the cell's own. With limited memory, the page cache may have as much
-    /// of the file when it is read a second time as fits into the limit.
+    /// Adds checks of the metrics of reads from a block device that only this cell uses. With limited memory, the page
+    /// cache may have as much of the file when it is read a second time as fits into the limit.
     fn device_reads(&mut self) {
         let (truth, count) = (&self.experiment.truth, self.operations());
         let (bytes, places) = (real(truth.read_bytes), real(truth.read_file_bytes / truth.read_bytes.max(1)));
@@ -510,8 +514,8 @@ impl Judge<'_> {
         self.add("device_reads_per_get", 1.0, least..=1.0 + requests / count);
     }
 
-    /// Adds the metrics of memory. Beside the engine's, the process has memory of the harness, or of a server and its
-    /// program: what is resident when the engine looks, at the end of the cell.
+    /// Adds checks of the metrics of memory. Beside the engine's, the process has memory of the harness, or of a server
+    /// and its program: what is resident when the engine looks, at the end of the cell.
     fn memory(&mut self) {
         let truth = &self.experiment.truth;
         let (held, mapped) = (real(truth.memory_bytes), real(truth.mapped_bytes));
@@ -549,7 +553,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Adds the metrics of the times of the load, the quiesce phase, the close and the reopening.
+    /// Adds checks of the times of the load, the quiesce phase, the close and the reopening.
     fn times(&mut self) {
         let (record, span) = (self.record, self.span);
         let spans = &record.spans;

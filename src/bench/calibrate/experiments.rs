@@ -15,44 +15,44 @@ const MS: u64 = 1_000_000;
 /// Number of keys of experiments whose reads take milliseconds, because every value is read again at the end.
 const FEW_KEYS: u64 = 50;
 
-/// Group of metrics that an experiment checks.
+/// Group of metrics that an experiment of the calibration checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
-    /// Counts, throughput and latency of a closed loop.
+    /// The experiment checks counts, throughput and latency of a closed loop.
     Latency,
-    /// Counts, throughput, and latencies from the 99.9th percentile up of a closed loop.
+    /// The experiment checks counts, throughput, and latencies from the 99.9th percentile up of a closed loop.
     Tail,
-    /// Throughput and latency of an open loop.
+    /// The experiment checks throughput and latency of an open loop with a fixed number of operations.
     OpenLoop,
-    /// Throughput of an open loop with a fixed duration.
+    /// The experiment checks the throughput of an open loop with a fixed duration.
     Window,
-    /// Missed operations of an open loop, and its latency.
+    /// The experiment checks the number of missed operations of an open loop, and its latency.
     Overload,
-    /// Memory allocations of the engine.
+    /// The experiment checks number and size of the engine's memory allocations.
     Allocations,
-    /// Count and latency of each kind of operation.
+    /// The experiment checks count and latency of each kind of operation.
     Kinds,
-    /// Counts and throughput of several threads that mix kinds of operation, in batches.
+    /// The experiment checks counts and throughput of several threads that mix kinds of operation, in batches.
     Crowd,
-    /// Counts, throughput and latency of threads whose writes are committed together.
+    /// The experiment checks counts, throughput and latency of threads whose writes are committed together.
     Groups,
-    /// Number of syncs by the timer of the fsync policy `everysec`.
+    /// The experiment checks the number of syncs by the timer of the fsync policy `everysec`.
     TimerSyncs,
-    /// Reads of values that expire, and removals of expired keys.
+    /// The experiment checks the numbers of reads of values that expire, and of removals of expired keys.
     Expiration,
-    /// Counts and latency of several threads that read at the same time.
+    /// The experiment checks counts and latency of several threads that read at the same time.
     Threads,
-    /// CPU time of each operation.
+    /// The experiment checks the CPU time of each operation.
     Processor,
-    /// Bytes that the engine has written, by its write calls.
+    /// The experiment checks the number of bytes that the engine has written by write calls.
     Written,
-    /// Bytes written to a device of the cell's own.
+    /// The experiment checks the number of bytes written to a block device that only this cell uses.
     DeviceWrites,
-    /// Bytes and requests read from a device of the cell's own.
+    /// The experiment checks the numbers of bytes and of requests read from a block device that only this cell uses.
     DeviceReads,
-    /// Time to open a store whose process was killed.
+    /// The experiment checks the time to open a store whose process was killed.
     Recovery,
-    /// Bytes, sizes, memory, and the times of load, quiesce phase, close and reopening.
+    /// The experiment checks bytes, sizes, memory, and the times of load, quiesce phase, close and reopening.
     Bytes,
 }
 

@@ -20,8 +20,8 @@ pub(super) struct Turn {
     pub follows: bool,
 }
 
-/// Returns an operation for each engine call of one thread. `begin` and `end`, in nanoseconds, are the limits of the
-/// time before the first and after the last call.
+/// Returns an operation for each of `calls`, the engine calls of one thread in order, with the times between them. The
+/// time before the first call counts from `begin`, the time after the last one up to `end`, both in nanoseconds.
 pub(super) fn turns(calls: &[Call], begin: u64, end: u64) -> Vec<Turn> {
     let us = |from: u64, to: u64| real(to.saturating_sub(from)) / 1e3;
     let before = [begin].into_iter().chain(calls.iter().map(|call| call.end));

@@ -36,11 +36,11 @@ pub struct Change {
     pub shift: f64,
     /// Variance of `shift` that noise between the repetitions of a run causes.
     within: f64,
-    /// Degrees of freedom of the variance `within`.
+    /// Degrees of freedom of `within`, the variance that is estimated from the repetitions of both runs.
     freedom: f64,
     /// Variance of `shift` that differences between runs of one build cause.
     between: f64,
-    /// Factor by which the standard error of the change is multiplied; 1 if it needs no correction.
+    /// Factor by which the standard error of the change is multiplied to correct it; 1 without a correction.
     widened: f64,
 }
 

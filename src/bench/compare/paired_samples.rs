@@ -1,4 +1,4 @@
-//! Measurements that both runs have, as logarithms by repetition.
+//! Metrics of the cells that both compared runs have, as logarithms by repetition.
 
 use crate::bench::result::{
     Cell, Figure, Measurement, Outcome, Run,
@@ -66,14 +66,14 @@ impl ComparedMetric {
 /// Natural logarithms of a metric, by number of the repetition.
 pub type Logs = BTreeMap<u32, f64>;
 
-/// One metric of one cell in both runs.
+/// One metric of one cell in both compared runs.
 #[derive(Clone, Debug)]
 pub struct Series {
     /// Id of the cell that was measured in both runs.
     pub id: String,
-    /// Name of the store, with its compression if that is not `none`.
+    /// Name of the measured store; `/` and its compression follow if that is not `none`.
     pub store: String,
-    /// Access, commit path and fsync policy of the cell.
+    /// Level of the cell: its access, commit path and fsync policy.
     pub level: Level,
     /// `true` if the cell measures the harness, not a store.
     pub reference: bool,
@@ -118,13 +118,14 @@ impl Series {
     }
 }
 
-/// Number of groups into which ten or more repetitions are divided.
+/// Minimum number of groups into which ten or more repetitions of a cell are divided; only the best repetition of each
+/// group counts.
 const ROUNDS: usize = 5;
 
-/// Divides the repetitions into groups of `each`, and returns the best value of each group. Other processes only take
-/// time away, for seconds or minutes, so the best of several repetitions is much the same in each run, while their
-/// means are not (Python's `timeit` uses the minimum of its repetitions for this reason). The repetitions of a group
-/// are spread over the whole run.
+/// Divides the repetitions into groups of `each`, without a remainder, and returns the best value of each group. Other
+/// processes only take time away, for seconds or minutes, so the best of several repetitions is much the same in each
+/// run, while their means are not (Python's `timeit` uses the minimum of its repetitions for this reason). The
+/// repetitions of a group are spread over the whole run.
 fn rounds(logs: Logs, each: usize, better: Better) -> Logs {
     let count = logs.len() / each;
     let mut best = Logs::new();

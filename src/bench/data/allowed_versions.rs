@@ -15,7 +15,7 @@ const FAR: u8 = u8::MAX;
 /// writer, each update is an epoch of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct State {
-    /// Newest version of the key that an update has got; its write may not have ended.
+    /// Newest version of the key that an update writes or has written.
     newest: u32,
     /// Number of updates of the key that have begun and not ended; not counted any more once it has reached 65,535.
     pending: u16,
@@ -69,7 +69,7 @@ impl State {
         self
     }
 
-    /// Returns `true` if the update that has just ended overlapped no other update.
+    /// Returns `true` if the update of the key that has just ended overlapped no other update of the key.
     fn was_alone(self) -> bool {
         self.pending == 0 && self.epoch == 1
     }
@@ -126,8 +126,7 @@ impl ValueVersions {
         OldestVersion(self.state(index).oldest())
     }
 
-    /// Returns the newest version of key `index` that an update has got, whether or not its write has ended; 0 without
-    /// an update.
+    /// Returns the newest version of key `index` that an update writes or has written; 0 without an update.
     pub fn newest(&self, index: u64) -> u32 {
         self.state(index).newest
     }

@@ -19,14 +19,14 @@ use std::{
 /// Name of kvbench's package, by which its sources are recognised.
 const PACKAGE: &str = env!("CARGO_PKG_NAME");
 
-/// Two versions of a crate that are compared.
+/// Two versions of an engine's crate whose performance is compared.
 #[derive(Clone, Debug)]
 pub struct CrateVersions {
     /// Name of the crate.
     pub name: String,
-    /// Version before the change, as `4.3.0`.
+    /// Older version of the crate, as `4.3.0`.
     pub base: String,
-    /// Version after the change.
+    /// Version of the crate that is compared with `base`.
     pub head: String,
     /// Sources of kvbench; `None` for the working directory.
     pub sources: Option<PathBuf>,
@@ -41,12 +41,12 @@ pub fn stores_of_crate(name: &str) -> Vec<String> {
 }
 
 impl CrateVersions {
-    /// Builds kvbench with each of the versions.
+    /// Builds kvbench with each of the two versions of the crate.
     ///
     /// # Errors
     ///
-    /// Fails if the versions are equal or have another interface than the adapter, if the sources are missing, if a build
-    /// fails, or if it has another version than the one that was asked for.
+    /// Fails if the versions are equal or have another interface than the adapter, if the sources are missing, if a
+    /// build fails, or if a build has another version than the one that was requested.
     pub fn build(&self) -> Result<Duel, Error> {
         let Self { name, base, head, .. } = self;
         if base == head {
@@ -188,7 +188,7 @@ impl Build<'_> {
         fs::write(&made_from, &text).map_err(in_file(&made_from))
     }
 
-    /// Returns an error if a lock file does not have this version of the crate.
+    /// Returns an error if the lock file at `lock` does not have this build's version of the crate.
     fn check_lock(&self, lock: &Path) -> Result<(), Error> {
         let found = versions(&read(lock)?, self.name);
         match found.iter().any(|found| found == self.version) {
@@ -202,7 +202,8 @@ impl Build<'_> {
     }
 }
 
-/// Returns the program with the version of the crate: the adapter names the version for which it was written.
+/// Returns `program` with `version` as that of the crate in its description of `stores`: the adapter of the engine
+/// names the version for which it was written.
 fn with_library(program: Program, stores: &[String], name: &str, version: &str) -> Program {
     let mut program = Program { chosen: Some(format!("{name} {version}")), ..program };
     for (store, library) in &mut program.build.libraries {
@@ -217,7 +218,8 @@ fn with_library(program: Program, stores: &[String], name: &str, version: &str) 
     program
 }
 
-/// Runs cargo in a directory. `stderr` is where it reports progress and errors.
+/// Runs cargo with the arguments `words` in a directory, and returns its exit status and output. `stderr` receives its
+/// progress and error messages. Fails only if cargo cannot be started.
 fn cargo(directory: &Path, words: &[&str], stderr: Stdio) -> Result<Output, Error> {
     let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
@@ -225,25 +227,27 @@ fn cargo(directory: &Path, words: &[&str], stderr: Stdio) -> Result<Output, Erro
     command.output().map_err(Error::NoCargo)
 }
 
-/// Returns the line of the dependency `name` in a manifest, with its index.
+/// Returns the line of the dependency `name` in a manifest (`Cargo.toml`), behind the index of the line; `None` if
+/// there is none.
 fn dependency<'m>(manifest: &'m str, name: &str) -> Option<(usize, &'m str)> {
     let lines = manifest.lines().enumerate().skip_while(|(_, line)| *line != "[dependencies]");
     let mut own = lines.skip(1).take_while(|(_, line)| !line.starts_with('['));
     own.find(|(_, line)| line.split(" = ").next() == Some(name))
 }
 
-/// Returns the version that a line of a manifest requires.
+/// Returns the version that a line of a manifest (`Cargo.toml`) requires, or `None` if it requires none.
 fn required(line: &str) -> Option<&str> {
     let rest = line.split_once("version = \"").or_else(|| line.split_once(" = \""))?.1;
     rest.split('"').next()
 }
 
-/// Returns the version of a crate that a manifest requires.
+/// Returns the version of the crate `name` that a manifest (`Cargo.toml`) requires, or `None` if the crate is no
+/// dependency.
 fn requirement<'m>(manifest: &'m str, name: &str) -> Option<&'m str> {
     required(dependency(manifest, name)?.1)
 }
 
-/// Returns a manifest that requires exactly `version` of a crate.
+/// Returns the text of `manifest` (`Cargo.toml`), changed to require exactly `version` of the crate `name`.
 fn required_exactly(manifest: &str, name: &str, version: &str) -> String {
     let found = dependency(manifest, name);
     let lines = manifest.lines().enumerate().map(|(number, line)| match (found, required(line)) {
@@ -255,8 +259,8 @@ fn required_exactly(manifest: &str, name: &str, version: &str) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// Returns the parts of a version of which a difference means another interface: the major version, and before 1.0 the
-/// minor one too.
+/// Returns the parts of a crate's version of which a difference means another programming interface: the major version,
+/// and before 1.0 the minor one too.
 fn interface(version: &str) -> Vec<&str> {
     let mut parts = version.split(['.', '-', '+']);
     match parts.next() {
@@ -265,7 +269,7 @@ fn interface(version: &str) -> Vec<&str> {
     }
 }
 
-/// Returns the versions of a crate in a lock file.
+/// Returns all versions of the crate `name` in the text of a lock file (`Cargo.lock`).
 fn versions(lock: &str, name: &str) -> Vec<String> {
     let own = format!("name = \"{name}\"");
     let after = lock.lines().zip(lock.lines().skip(1)).filter(|(line, _)| *line == own);

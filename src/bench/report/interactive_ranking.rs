@@ -78,8 +78,8 @@ struct Cell {
     store: usize,
     /// Name of the fsync policy; `memory` without files, `unknown` if it is not known.
     durability: &'static str,
-    /// Loss bound after a kill (`power_cut`: after a power cut), from 0 (nothing) to 4 (everything, or
-    /// unknown).
+    /// Loss bound of the cell's store after a kill (`power_cut`: after a power cut) as an index into
+    /// [`LossClass::ALL`], from 0 (nothing) to 4 (everything, or unknown).
     kill: usize,
     power_cut: usize,
     /// Operations per second in each repetition; `None` for a missing repetition.

@@ -15,7 +15,7 @@ use crate::bench::result::{
 pub struct Report<'a> {
     /// Benchmark runs, oldest first.
     pub runs: &'a [RunFile],
-    /// Tables, in the order of the runs.
+    /// Tables of the report, in the order in which the runs contain their first cells.
     pub tables: Vec<Table<'a>>,
 }
 
@@ -28,26 +28,26 @@ pub struct Table<'a> {
     /// Run from which the table comes; `None` unless the report combines runs of several machines or
     /// programs.
     pub source: Option<String>,
-    /// Rows, from top to bottom.
+    /// Labels of the rows, from top to bottom.
     pub rows: Vec<Head>,
     /// Headings of the columns at the left of the table, into which row labels are split.
     pub row_headings: Vec<String>,
-    /// Columns, from left to right.
+    /// Labels of the columns, from left to right.
     pub columns: Vec<Head>,
-    /// Cells of the table, in the order of the runs.
+    /// Cells of the table, in the order of the runs and of each run's list of cells.
     pub entries: Vec<Entry<'a>>,
     /// Footnotes of the table. Cells and labels refer to them by numbers that count from 1.
     pub notes: Vec<String>,
     group: usize,
 }
 
-/// Label of a row or column.
+/// Label of a row or column of a table.
 pub struct Head {
-    /// Whole label.
+    /// Whole label of the row or column.
     pub label: String,
-    /// Label split at `|`, one part for each of the table's row headings.
+    /// Label of the row, split at ` | ` into one part for each of the table's row headings.
     pub parts: Vec<String>,
-    /// Numbers of the label's footnotes in its table, from 1.
+    /// Numbers, from 1, of the table's footnotes to which the row or column label refers.
     pub notes: Vec<usize>,
 }
 
@@ -82,7 +82,8 @@ impl<'a> Report<'a> {
         Self { runs, tables }
     }
 
-    /// Returns the rankings of stores whose fsync policies were chosen by `--may-lose`, each with its table.
+    /// Returns the rankings of the tables in which `--may-lose` chose the fsync policy of each store, each ranking with
+    /// its table.
     pub fn by_policy(&self) -> Vec<(&Table<'a>, Ranking<'_, 'a>)> {
         let of = |table: &'_ Table<'a>| table.level.may_lose.is_some();
         let tables = self.tables.iter().filter(|table| of(table));

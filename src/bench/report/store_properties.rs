@@ -27,7 +27,7 @@ pub struct StoreProperties {
     pub memory_factor: Option<f64>,
 }
 
-/// Returns the properties of all stores of a report, in the order of the report.
+/// Returns the loss bounds, memory and recovery time of each store of a report, in the order of the report.
 pub fn promises(report: &Report<'_>) -> Vec<StoreProperties> {
     let mut promises: Vec<StoreProperties> = Vec::new();
     for entry in report.entries().filter(|entry| !entry.cell.reference) {

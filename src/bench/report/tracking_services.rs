@@ -31,7 +31,8 @@ pub fn export(runs: &[RunFile], format: Format, metric: &str) -> Option<Value> {
     })
 }
 
-/// Returns the cells of stores without a failed repetition, each with its run.
+/// Returns the cells of all runs that measure a store, not the harness overhead, and of which no repetition failed;
+/// each with its run.
 fn cells(runs: &[RunFile]) -> impl Iterator<Item = (&Run, &Cell)> {
     let all = runs.iter().flat_map(|file| file.run.cells.iter().map(|cell| (&file.run, cell)));
     all.filter(|(run, cell)| !cell.reference && !run.has_failed(&cell.id))

@@ -146,9 +146,9 @@ impl Target {
 /// Upper bounds on the acknowledged writes that a store may lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Loses {
-    /// Loss after a kill of the process.
+    /// Upper bound on the loss by a kill of the process.
     pub kill: LossClass,
-    /// Loss after a power cut of the machine.
+    /// Upper bound on the loss by a power cut of the machine.
     pub power_cut: LossClass,
 }
 
@@ -249,7 +249,7 @@ fn all() -> f64 {
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "Step")]
 pub enum CellKind {
-    /// Operations of the workload's mix.
+    /// Executes operations of the workload's mix.
     #[default]
     Operations,
     /// Counts all keys of the store once.

@@ -193,15 +193,15 @@ pub enum VerdictKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
-    /// Each pair of stores has a verdict other than "cannot tell".
+    /// The comparison has ended because each pair of stores has a verdict other than "cannot tell".
     Decided,
-    /// The planned number of blocks is measured.
+    /// The comparison has ended because the planned number of blocks is measured.
     Planned,
-    /// The first five blocks are measured, and no difference to detect was given (`--detect`).
+    /// The comparison has ended after the first five blocks because no difference to detect was given (`--detect`).
     FirstBlocks,
-    /// Another block would exceed the time of `--budget`.
+    /// The comparison has ended because another block would exceed the time of `--budget`.
     Budget,
-    /// Fewer than two stores could be measured without a failure.
+    /// The comparison has ended because fewer than two stores could be measured without a failure.
     Failed,
 }
 
@@ -231,7 +231,8 @@ impl Block {
         Some(1.0 / (1.0 / self.rate_without_write_back(store)? + write_back / all as f64))
     }
 
-    /// Returns the rate of a store, in operations per second, without its write-back. `None` if no operations count.
+    /// Returns the rate of a store in the block, in operations per second, without the time of the write-back after its
+    /// slices. `None` if no operations count. `store` is the index of its cell.
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     pub fn rate_without_write_back(&self, store: usize) -> Option<f64> {
         let own = || self.slices.iter().filter(move |slice| slice.store == store);
@@ -240,19 +241,22 @@ impl Block {
         (operations > 0 && seconds > 0.0).then(|| operations as f64 / seconds)
     }
 
-    /// Returns `true` if write-back followed slices of the block.
+    /// Returns `true` if at least one slice of the block was followed by write-back: deferred work and a sync of the
+    /// store.
     pub fn has_write_back(&self) -> bool {
         self.slices.iter().any(|slice| slice.write_back_seconds.is_some())
     }
 
-    /// Returns `true` if another program kept the device busy after a write-back.
+    /// Returns `true` if, after the write-back of at least one slice, the device was never idle before the next slice:
+    /// another program kept it busy.
     pub fn left_device_busy(&self) -> bool {
         self.slices.iter().any(|slice| slice.left_device_busy)
     }
 }
 
 impl PairVerdict {
-    /// Returns the verdict with its numbers. `margin` is that of the comparison.
+    /// Returns the verdict on the pair with its numbers. `margin` is the difference below which the comparison takes
+    /// stores for equal.
     fn verdict(&self, margin: Margin) -> Verdict {
         match self.verdict {
             VerdictKind::Faster => Verdict::Faster { at_least: (self.low - 1.0).max(0.0) },
@@ -270,7 +274,8 @@ impl PairVerdict {
 }
 
 impl Comparison {
-    /// Returns the verdicts on the cells with the ids `cells`, as they were recorded at the newest look.
+    /// Returns the comparison of the cells with the ids `cells`, from the verdicts that the latest evaluation has
+    /// recorded. In the result, a store is named by the index of its cell in `cells`.
     pub fn recorded(&self, cells: &[&str]) -> Pairwise {
         let place = |id: &str| cells.iter().position(|cell| *cell == id);
         let pair = |pair: &PairVerdict| {
@@ -286,7 +291,8 @@ impl Comparison {
         Pairwise::judged(self.verdicts.iter().filter_map(pair).collect(), cells.len())
     }
 
-    /// Returns what would decide a comparison with this verdict; `None` if it is decided.
+    /// Returns the number of blocks and the time that would decide a comparison with this verdict; `None` if it is
+    /// decided.
     fn needed(&self, verdict: Verdict) -> Option<Needed> {
         let Verdict::CannotTell { blocks, may_be_equal, .. } = verdict else { return None };
         Some(Needed { blocks, seconds: blocks.map(|blocks| self.seconds_of(blocks)), may_be_equal })

@@ -24,9 +24,9 @@ pub enum ReadError {
     /// A file or directory cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Io {
-        /// Path of the file or directory.
+        /// Path of the file or directory that cannot be read.
         path: PathBuf,
-        /// Error of the operating system.
+        /// Error of the operating system for the read of the file or directory.
         source: io::Error,
     },
     /// The file is not valid JSON, or not a benchmark run.
@@ -34,7 +34,7 @@ pub enum ReadError {
     Format {
         /// Path of the file that is no run.
         path: PathBuf,
-        /// Position and cause of the error.
+        /// Error of the JSON parser: its position and its cause.
         source: serde_json::Error,
     },
     /// A newer version of kvbench wrote the file.
@@ -53,7 +53,7 @@ pub enum ReadError {
     Contradiction {
         /// Path of the inconsistent file.
         path: PathBuf,
-        /// Description of the inconsistency.
+        /// Description of the inconsistency, such as an id of two cells.
         reason: String,
     },
     /// A directory contains no `.json` file.

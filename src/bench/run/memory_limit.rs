@@ -32,9 +32,9 @@ pub struct MemoryGroup {
 /// Version of control groups, which decides how memory is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
-    /// Version 1: one hierarchy for each resource.
+    /// Version 1 of control groups: one hierarchy for each resource.
     One,
-    /// Version 2: one hierarchy for all resources.
+    /// Version 2 of control groups: one hierarchy for all resources.
     Two,
 }
 
@@ -129,8 +129,8 @@ impl MemoryGroup {
         killed_of(&fs::read_to_string(self.path.join(file)).unwrap_or_default())
     }
 
-    /// Returns the largest memory and page cache that the group has had, in bytes; `None` before Linux 5.19 with
-    /// version 2.
+    /// Returns the largest amount of memory and page cache that the control group has used, in bytes; `None` if the
+    /// kernel does not report it, as before Linux 5.19 with version 2 of control groups.
     pub(super) fn peak(&self) -> Option<u64> {
         let file = match self.version {
             Version::One => "memory.max_usage_in_bytes",
@@ -139,7 +139,7 @@ impl MemoryGroup {
         fs::read_to_string(self.path.join(file)).ok()?.trim().parse().ok()
     }
 
-    /// Puts a process, and the processes that it starts from now on, into the group.
+    /// Puts a process, and the processes that it starts from now on, into the memory control group.
     ///
     /// # Errors
     ///

@@ -16,9 +16,9 @@ use std::{
     process::Command,
 };
 
-/// Size of the file system beyond the data: its journal, and the log files that engines keep.
+/// Size in bytes of the file system in addition to [`PER_BYTE`]: for its journal, and for log files that engines keep.
 const EXTRA_BYTES: u64 = 4 << 30;
-/// Bytes of the file system for each byte of keys and values. Its image file is sparse.
+/// Size in bytes of the file system for each byte of keys and values that it must hold. Its image file is sparse.
 const PER_BYTE: u64 = 12;
 
 /// Returns the size in bytes of a block device that suffices for the store of `cells`.

@@ -13,14 +13,14 @@ const COORDINATION: [&str; 3] = ["lock.mdb", "mdbx.lck", "-shm"];
 /// Resources used by a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessUsage {
-    /// CPU time of all threads, in nanoseconds.
+    /// CPU time of all threads of the process, in nanoseconds; `None` if it is not known.
     pub cpu_ns: Option<u64>,
     /// Bytes that the process has passed to write calls on files, pipes and event counters (`wchar` in
     /// proc_pid_io(5)).
     pub written_bytes: Option<u64>,
     /// Memory of the process.
     pub memory: Memory,
-    /// Number of syncs by the timer of the fsync policy `everysec`; `None` under other policies.
+    /// Number of syncs that the store's timer made under the fsync policy `everysec`; `None` under other policies.
     pub timer_syncs: Option<u64>,
     /// Number of expired keys that the store removed; `None` if values do not expire, or if the number is not known.
     pub expired_keys: Option<u64>,
@@ -31,11 +31,11 @@ pub struct ProcessUsage {
 /// Memory of a process, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Resident memory in total.
+    /// Resident memory of the process in bytes; `None` if it is not known.
     pub resident: Option<u64>,
-    /// Resident memory without a file behind it.
+    /// Resident memory of the process that is not mapped from a file, in bytes; `None` if it is not known.
     pub anonymous: Option<u64>,
-    /// Maximum resident memory since [`reset_peak`].
+    /// Maximum resident memory of the process since [`reset_peak`], in bytes; `None` if it is not known.
     pub peak: Option<u64>,
 }
 

@@ -144,7 +144,7 @@ impl<'m> Meter<'m> {
         settle(self.files, self.settle)
     }
 
-    /// Makes the store do its deferred work, without that of the file system.
+    /// Makes the store do its deferred work, without writing the dirty pages of its file system to the device.
     pub fn drain(&self) -> Result<(), String> {
         drain(self.settle)
     }

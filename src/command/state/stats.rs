@@ -17,21 +17,21 @@ pub use super::slowlog_ring::SlowLog;
 /// Counters of one worker, most of them since the start or the last CONFIG RESETSTAT.
 #[derive(Debug, Default)]
 pub struct Stats {
-    /// Number of the worker's connections that are open now.
+    /// Number of connections of one worker of the server that are open now.
     pub connections: AtomicUsize,
-    /// Number of connections that the worker was given since the start or the last CONFIG RESETSTAT.
+    /// Number of connections that one worker of the server was given since the start or the last CONFIG RESETSTAT.
     pub accepted: AtomicU64,
-    /// Number of requests that the worker has received.
+    /// Number of requests that the worker has received since the start or the last CONFIG RESETSTAT.
     pub commands: AtomicU64,
-    /// Number of bytes that the worker has received.
+    /// Number of bytes that the worker has received since the start or the last CONFIG RESETSTAT.
     pub received: AtomicU64,
-    /// Number of bytes that the worker has sent.
+    /// Number of bytes that the worker has sent since the start or the last CONFIG RESETSTAT.
     pub sent: AtomicU64,
-    /// Number of keys that reads looked up and found.
+    /// Number of keys that reads looked up and found since the start or the last CONFIG RESETSTAT.
     pub keyspace_hits: AtomicU64,
-    /// Number of keys that reads looked up and did not find.
+    /// Number of keys that reads looked up and did not find since the start or the last CONFIG RESETSTAT.
     pub keyspace_misses: AtomicU64,
-    /// Counters of each command, in the order of the table; created when a command is first used.
+    /// Counters of each command, in the order of the command table; created when a command is first used.
     by_command: Box<[OnceLock<Box<CommandStats>>]>,
 }
 
@@ -64,13 +64,14 @@ impl Stats {
 /// Counters of one command on one worker.
 #[derive(Debug, Default)]
 pub struct CommandStats {
-    /// Number of requests that were executed.
+    /// Number of requests of the command that were executed.
     pub calls: AtomicU64,
-    /// Execution time in nanoseconds. The time of requests that are executed together is divided equally among them.
+    /// Total execution time of the command in nanoseconds. The time of requests that are executed together is divided
+    /// equally among them.
     pub nanos: AtomicU64,
     /// Number of requests of the command that were refused before execution.
     pub rejected: AtomicU64,
-    /// Number of executed requests whose reply was an error.
+    /// Number of executed requests of the command whose reply was an error.
     pub failed: AtomicU64,
     /// Latency of each call in nanoseconds, from the time when the execution of the request, or of those executed
     /// with it, begins, to the written reply; includes the wait for a commit and its sync.
@@ -97,13 +98,13 @@ impl CommandStats {
 /// Counters of one command, summed over all workers.
 #[derive(Default)]
 pub struct CommandTotal {
-    /// Number of requests that were executed.
+    /// Number of requests of the command that were executed.
     pub calls: u64,
     /// Total execution time of the command in nanoseconds.
     pub nanos: u64,
     /// Number of requests of the command that were refused before execution.
     pub rejected: u64,
-    /// Number of executed requests whose reply was an error.
+    /// Number of executed requests of the command whose reply was an error.
     pub failed: u64,
     /// Histogram of the command's latencies in nanoseconds: see [`CommandStats::latency`].
     pub latency: HistogramSnapshot,
@@ -133,7 +134,7 @@ pub struct ErrorStats(Mutex<BTreeMap<String, u64>>);
 const CODES: usize = 128;
 
 impl ErrorStats {
-    /// Counts the error reply in `line`: `-CODE text`.
+    /// Adds one to the number of error replies with the code in `line`, an error reply of the form `-CODE text`.
     pub fn note(&self, line: &[u8]) {
         let code = line.get(1..).unwrap_or_default();
         let code = code.split(|byte| byte.is_ascii_whitespace()).next().unwrap_or_default();
@@ -168,13 +169,13 @@ pub struct CommitStats {
 }
 
 impl CommitStats {
-    /// Records a commit of the writes of `size` connections, which took `time`.
+    /// Adds a commit to the statistics: it took `time` and had the writes of `size` connections.
     pub fn note_commit(&self, size: usize, time: Duration) {
         self.size.record((size as u64) << 10, 1);
         self.commit.record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), 1);
     }
 
-    /// Records a sync under `everysec`, which took `time`.
+    /// Adds a sync under `everysec` to the statistics: it took `time`.
     pub fn note_sync(&self, time: Duration) {
         self.sync.record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), 1);
     }

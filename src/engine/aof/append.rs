@@ -60,8 +60,9 @@ impl FrameWriter<'_> {
         self.write_frame(buffer)
     }
 
-    /// Returns `true` if a kill could leave half of a single record in front of padding, which Redis would read
-    /// as the rest of its value. Inside a group without an end, Redis ignores such a record.
+    /// Returns `true` if the frame of a single record crosses a page boundary in padding: a kill could leave its first
+    /// part in front of padding, which Redis would read as the rest of its value. So the record is then written as a
+    /// group (`MULTI`), which Redis ignores without its end.
     fn may_tear(&self, batch: &Batch<'_>) -> bool {
         let length = HEADER + OVERHEAD + batch.bytes();
         self.over_padding && self.end % PAGE + length as u64 > PAGE

@@ -79,7 +79,7 @@ impl Writer {
 #[derive(Clone)]
 pub(super) struct Current {
     pub(super) storage: Arc<dyn Storage>,
-    /// Offset up to which the file is known to be durable.
+    /// Offset up to which the file of the AOF is known to be durable.
     pub(super) synced: u64,
 }
 
@@ -151,7 +151,7 @@ impl Aof {
         Ok(applied)
     }
 
-    /// Starts a section of frames in an AOF that has none, because Redis wrote it.
+    /// Appends a start line, behind which frames follow, to an AOF that has no frames because Redis wrote it.
     fn start_section(&self, writer: &mut Writer, storage: &dyn Storage) -> Result<FrameChain> {
         let (begin, chain) = (self.len(), FrameChain::random(Form::Redis));
         if let Err(error) = storage.write_all_at(&chain.start_line(begin), begin) {
@@ -168,8 +168,8 @@ impl Aof {
         Ok(chain)
     }
 
-    /// Cuts off what a failed write may have left. If that succeeds and the cause was lack of space, the file
-    /// is intact; otherwise further writes are refused.
+    /// Cuts off what a failed write may have left in the AOF, and returns `error` as the engine's error. If the cut
+    /// succeeds and the cause was lack of space, the file is intact; otherwise further writes are refused.
     fn undo(&self, storage: &dyn Storage, len: u64, error: io::Error) -> Error {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         match storage.set_len(len) {

@@ -12,9 +12,9 @@ const SIZE: usize = 1 << 20;
 pub(super) struct Window<R> {
     source: R,
     buffer: Vec<u8>,
-    /// Range of the buffer that was read and not yet consumed.
+    /// Range of the buffer with the bytes that were read from the AOF and not yet consumed.
     filled: Range<usize>,
-    /// Offset in the AOF of the start of `filled`.
+    /// Offset in the AOF of the first byte that was not yet consumed.
     pub(super) offset: u64,
     /// Length of the AOF, in bytes.
     len: u64,
@@ -31,7 +31,7 @@ impl<R: Read> Window<R> {
         self.buffer.get(self.filled.clone()).unwrap_or_default()
     }
 
-    /// Returns the number of bytes from the start of the window to the end of the AOF.
+    /// Returns the number of bytes from the view's current position in the AOF to the end of the AOF.
     pub(super) fn remaining(&self) -> u64 {
         self.len - self.offset
     }

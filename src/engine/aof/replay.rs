@@ -31,7 +31,7 @@ pub(in super::super) struct ReplayEnd {
     /// `true` if writes behind `end`, of a group (`MULTI`) without its `EXEC`, were passed on, so that the replay
     /// must be repeated up to `end`.
     pub(super) overran: bool,
-    /// Number of records before `end`.
+    /// Number of records of the AOF before `end`, the offset at which the replay ended.
     pub(in super::super) records: u64,
     /// State from which a frame at `end` of the AOF continues; `None` in an AOF without frames.
     pub(super) chain: Option<FrameChain>,
@@ -39,7 +39,7 @@ pub(in super::super) struct ReplayEnd {
     pub(super) synced: u64,
     /// `true` if the AOF holds records that it does not record as durable.
     pub(super) lacks_sync_marker: bool,
-    /// Number of values before `end` that are corrupt.
+    /// Number of corrupt values in the AOF before `end`, the offset at which the replay ended.
     pub(in super::super) corrupt: u64,
 }
 
@@ -96,8 +96,8 @@ impl Damage {
         Error::Corrupt { path: path.into(), offset: self.offset, detail: self.detail, is_first_line }
     }
 
-    /// Returns the first line of the log in `file`, restored from the header of the first frame. Returns
-    /// `None` if the corruption is elsewhere, or if that header is invalid.
+    /// Returns the start line of the AOF in `file`, computed from the header of the first frame, if the corruption is
+    /// in the start line. Returns `None` if it is elsewhere, or if that header is invalid.
     pub(super) fn first_line(&self, file: &File) -> Option<[u8; frame::START]> {
         if self.offset >= frame::START as u64 {
             return None;
@@ -124,8 +124,9 @@ pub(super) fn survey(
     survey_as(Form::Redis, source, (len, 0), (engine, path), &mut |batch, _| sink(batch))
 }
 
-/// Like [`survey`], for a log in `form`. In [`Form::Raw`], corrupt values in frames before the offset `synced` are
-/// passed to `sink` as they are, and are not reported as corruption. The log must have been durable up to that offset.
+/// Passes the writes of an AOF in `form` to `sink` like [`survey`], each batch with the bytes that it was read from. In
+/// [`Form::Raw`], corrupt values in frames before the offset `synced` are passed to `sink` as they are, and are not
+/// reported as corruption. The AOF must have been durable up to that offset.
 pub(super) fn survey_as(
     form: Form,
     source: impl Read,
@@ -297,8 +298,8 @@ impl Reader {
         frame::newer_format(bytes).filter(|_| self.chain.is_none())
     }
 
-    /// Returns the reason to stop after a failed decode. Inside a frame, whose checksum was correct, it is
-    /// corruption.
+    /// Returns the reason to stop after the failed decode of a record. Inside a frame, whose checksum was correct, that
+    /// is a record which this program would not have written.
     fn stopped(&self, stop: DecodeStop) -> ReplayStop {
         match stop {
             _ if self.left == 0 => ReplayStop::At(stop),
@@ -375,9 +376,9 @@ fn misplaced(detail: &'static str) -> DecodeStop {
     DecodeStop::Malformed { at: 0, detail }
 }
 
-/// Returns the highest offset up to which any later header records that the AOF was durable; with `id`, only
-/// headers of that section count. Without `id`, a start line counts too, for itself. A line counts only at the
-/// offset that it was written for.
+/// Returns the highest offset up to which any later header records that the AOF was durable; with `id`, only headers
+/// with this id count. Without `id`, a start line counts too, for itself. A line counts only at the offset that it was
+/// written for.
 fn latest_mark(window: &mut Window<impl Read>, id: Option<u32>) -> io::Result<u64> {
     let mut synced = 0;
     let mut at = 0;

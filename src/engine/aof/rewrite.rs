@@ -282,7 +282,7 @@ impl Drop for Fresh<'_> {
     }
 }
 
-/// Reader of the old AOF from an offset up to `end`.
+/// Reader, for copies of records during a rewrite, of the bytes of the old AOF from `offset` up to `end`.
 struct From<'a> {
     storage: &'a dyn Storage,
     offset: u64,

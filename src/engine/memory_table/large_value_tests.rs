@@ -49,7 +49,8 @@ fn a_long_value_is_lent_without_a_lock() {
     write_while_it_is_read::<BTree>();
 }
 
-/// Checks that a large pair is not freed under the lock, whatever write removes it.
+/// Checks that a write returns the large pair that it replaces or deletes, so that the caller can free it without the
+/// table's lock.
 fn keep_what_is_heavy<T: Table>() {
     let (table, long) = (SharedTable::new(T::default(), false), vec![7; SLOW_TO_FREE + 1]);
     for small in [WriteOp::Put { key: b"key", value: b"short" }, WriteOp::Delete { key: b"key" }] {

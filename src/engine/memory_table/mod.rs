@@ -96,7 +96,7 @@ impl<T: Table> MemoryEngine<T> {
     }
 }
 
-/// Stops the rewriting thread, which would keep the append-only file locked.
+/// Cancels a running rewrite of the append-only file and waits for its thread, which would keep the file locked.
 impl<T: Table> Drop for MemoryEngine<T> {
     fn drop(&mut self) {
         self.stop_rewriter();

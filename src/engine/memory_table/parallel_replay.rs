@@ -27,10 +27,10 @@ const RECORD_OVERHEAD: usize = 32;
 
 /// Task of a thread that fills a partition of a table.
 enum Task<P> {
-    /// Applies changes to the partition. The number is the fraction of the file that was read: more than 0, and 1 at
-    /// its end.
+    /// Applies changes to the partition. The number is the fraction of the append-only file that was read: more than 0,
+    /// and 1 at its end.
     Change(Vec<Change<P>>, f64),
-    /// Drops the sender when the thread has done all earlier tasks.
+    /// Tells a waiting thread that all earlier tasks are done: the thread that gets this task drops the sender.
     Barrier(SyncSender<()>),
     Clear,
 }
@@ -40,7 +40,8 @@ pub(super) fn threads(length: u64) -> usize {
     if length < PARALLEL_BYTES { 1 } else { thread::available_parallelism().map_or(1, usize::from) }
 }
 
-/// Fills a table with the batches that `read` passes to its argument, from the file at `path` of `length` bytes.
+/// Fills a table with the write batches that `read` passes to its argument, from the append-only file at `path` of
+/// `length` bytes. Returns the table and the result of `read`.
 pub(super) fn fill<T: Table, L>(
     threads: usize,
     (path, length): (&Path, u64),
@@ -122,7 +123,7 @@ fn dispatch<T: Table>(
 /// Queue of changes of a table's pairs, for one of the threads that fill the table.
 struct Queue<T: Table> {
     tasks: SyncSender<Task<T::Pair>>,
-    /// Changes that were not sent to the thread yet.
+    /// Gathered changes that were not sent to the thread yet.
     changes: Vec<Change<T::Pair>>,
     /// Total size of the keys and values in `changes`, in bytes.
     bytes: usize,
@@ -169,8 +170,8 @@ impl<T: Table> Queue<T> {
     }
 }
 
-/// Fills a partition of a table with the changes in `queue`, and returns it. Replaced and removed pairs are sent
-/// back through `waste`.
+/// Fills a partition of a table with the changes in `queue` until that is closed, and returns the partition. Replaced
+/// and removed pairs are sent back through `waste`.
 fn carry_out<T: Table>(queue: Receiver<Task<T::Pair>>, mut piece: T, waste: &Sender<Vec<T::Pair>>) -> T {
     for task in queue {
         match task {

@@ -21,7 +21,7 @@ struct Pending<T: Table> {
     deletes: HashSet<Box<[u8]>>,
     /// `true` if the batch is visible to readers.
     shows: bool,
-    /// Number of keys with the batch, minus that without it.
+    /// Number of keys of the table with the batch, minus that without it.
     extra: i64,
 }
 
@@ -41,7 +41,7 @@ impl<T: Table> Default for Garbage<T> {
 /// Data that [`State::clear`] removed: freeing millions of entries takes seconds, for which no client should wait.
 pub(super) struct Cleared<T: Table> {
     pub(super) table: Arc<T>,
-    /// Puts of a pending batch that was removed, too.
+    /// Puts of a visible pending batch that was removed with the table; `None` if there was none.
     pub(super) puts: Option<T>,
 }
 
@@ -107,7 +107,7 @@ impl<T: Table> State<T> {
         None
     }
 
-    /// Returns the number of keys that readers see.
+    /// Returns the number of keys, including the effect of the pending batch if that is visible to readers.
     pub(super) fn len(&self) -> u64 {
         let extra = self.pending.as_ref().filter(|pending| pending.shows).map_or(0, |pending| pending.extra);
         (self.table.len() as u64).saturating_add_signed(extra)
@@ -197,7 +197,7 @@ impl<T: Table> State<T> {
         self.pending.is_some()
     }
 
-    /// Returns the number of puts of the pending batch.
+    /// Returns the number of keys that the pending batch puts.
     #[cfg(test)]
     pub(super) fn pending_puts(&self) -> usize {
         self.pending.as_ref().map_or(0, |pending| pending.puts.len())

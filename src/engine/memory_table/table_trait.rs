@@ -142,13 +142,14 @@ pub(in super::super) trait Table: Default + Send + Sync + 'static {
     /// throughout, once.
     fn walk(&self, range: KeyRange<'_>, position: &mut Self::Position, visit: &mut VisitNext<'_>) -> bool;
 
-    /// Returns the position with the given number, or `None` if positions have no numbers: 0 is before all pairs,
-    /// and the others, up to `u64::MAX`, are spread over them.
+    /// Returns the scan position with the given number, or `None` if this table's positions have no numbers: 0 is
+    /// before all pairs, and the others, up to `u64::MAX`, are spread over them.
     fn place(_number: u64) -> Option<Self::Position> {
         None
     }
 
-    /// Returns the number of a position, or 0 if positions have no numbers.
+    /// Returns the number of a scan position, which [`Self::place`] converts back, or 0 if this table's positions have
+    /// no numbers.
     fn number(_position: &Self::Position) -> u64 {
         0
     }

@@ -117,11 +117,12 @@ struct Redb {
     db: Database,
     /// Path of the data file; `None` for data in memory.
     path: Option<PathBuf>,
-    /// `true` if there may be commits that were not synced.
+    /// `true` if the database may have commits that were not synced.
     unsynced: AtomicBool,
-    /// Number of commits since the last synced one.
+    /// Number of commits since the last synced commit.
     pending: AtomicU32,
-    /// Held by a thread during its sync: a thread that finds nothing unsynced must still wait for a running sync.
+    /// Held by a thread while it syncs the database: a thread that finds nothing unsynced must still wait for the
+    /// running sync of another thread.
     syncing: Mutex<()>,
 }
 

@@ -190,7 +190,8 @@ impl History {
         }
     }
 
-    /// Records that each request without a reply may have been refused, independently of the others.
+    /// Makes the expected values of the keys uncertain if a request got no reply: each such request may have been
+    /// refused, independently of the others.
     pub fn mark_unknown_outcomes(&mut self) {
         self.certain &= self.sent.iter().all(|sent| sent.fate != RequestOutcome::Unknown);
     }

@@ -48,8 +48,8 @@ pub(super) type Words = Vec<Vec<u8>>;
 pub(in super::super) struct Request {
     /// Commands of the request, which are sent together.
     pub commands: Vec<Words>,
-    /// Index of the command whose reply is checked. The others are answered by a simple string; an error reply to
-    /// any of them is an error of the request.
+    /// Index in `commands` of the command whose reply is compared with `expected`. The others are answered by a simple
+    /// string; an error reply to any of them is an error of the request.
     pub counts: usize,
     pub expected: Expected,
     /// Index of the request among the client's writes; `None` for a read.

@@ -94,8 +94,8 @@ impl Cases<'_> {
         maker.targets(access).iter().flat_map(|target| self.of(maker, target)).collect()
     }
 
-    /// Returns the cells of one store. `set` and `batch` each fill an empty store; the other cells find all
-    /// keys loaded.
+    /// Returns the cells that measure smallnest's cases with the store of `target`. `set` and `batch` each fill an
+    /// empty store; before the other cases, all keys are loaded.
     fn of(&self, maker: &CellBuilder<'_>, target: &Target) -> Vec<Cell> {
         let writes = maker.writes(target, self.keys);
         let make =

@@ -52,11 +52,14 @@ pub struct Pair {
 /// Indices of stores, grouped by their comparison with the best store. Each list is in the order of the ranking.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RankGroups {
-    /// Winner's group: the best store, and all stores that are shown to differ from it by less than the margin.
+    /// Indices of the winner's group: the best store, and all stores that are shown to differ from it by less than the
+    /// margin, below which stores count as equal.
     pub winners: Vec<usize>,
-    /// Stores for which neither a difference from the best store nor equality to it is shown.
+    /// Indices of the stores for which neither a difference from the best store nor equality to it (within the margin)
+    /// is shown.
     pub undecided: Vec<usize>,
-    /// Stores that are shown to be slower than the best, and not shown to be within the margin.
+    /// Indices of the stores that are shown to be slower than the best store, and not shown to differ from it by less
+    /// than the margin.
     pub slower: Vec<usize>,
 }
 
@@ -193,7 +196,7 @@ impl Pair {
     }
 }
 
-/// Result of a statistical test, with its corrected significance level.
+/// Result of a statistical test of a pair of stores, with its corrected significance level.
 #[derive(Clone, Copy)]
 struct Tested {
     level: f64,
@@ -218,7 +221,7 @@ impl Estimate {
         is_enough.then_some(Self { first, second, mean: mean(&ratios)?, deviation, blocks })
     }
 
-    /// Returns the standard error of the mean logarithm.
+    /// Returns the standard error of the mean logarithm of the ratio of two stores' rates.
     fn error(&self) -> f64 {
         self.deviation / f64::from(self.blocks).sqrt()
     }

@@ -1,5 +1,5 @@
-//! Simulated comparisons without stores: how often equal stores are called different, how often a difference is found,
-//! and the factors of planned looks. All seeds are fixed.
+//! Tests that simulate comparisons, without stores: how often equal stores are called different, how often a difference
+//! is found, and the factors that correct for several planned evaluations (looks). All seeds are fixed.
 
 use super::{
     looks::{FIRST_LOOK, Looks},

@@ -17,8 +17,8 @@ pub fn two_sided(t: f64, freedom: f64) -> f64 {
     (1.0 - within(t, freedom)).clamp(0.0, 1.0).max(tail_bound(t, freedom))
 }
 
-/// Returns the number of standard errors that a deviation exceeds, on either side, with probability `p`; at most 1e6.
-/// `freedom` is the degrees of freedom.
+/// Returns the critical value of Student's distribution: the number of standard errors that a deviation exceeds by
+/// chance, on either side, with probability `p`; at most 1e6. `freedom` is the degrees of freedom.
 pub fn critical(p: f64, freedom: f64) -> f64 {
     let off = |logarithm: f64| two_sided(logarithm.exp(), freedom).max(f64::MIN_POSITIVE).ln() - p.ln();
     // The logarithm of p is nearly a line over that of t: false position with the Illinois rule.

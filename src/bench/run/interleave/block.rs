@@ -10,7 +10,8 @@ pub const LEAST_WRITTEN_BACK: f64 = 3.0;
 
 /// Store that runs only in the slices of time that a comparison gives it.
 pub trait Sliced {
-    /// Runs the store for a slice. Returns `None` if the store has failed, in this slice or before.
+    /// Runs the store for one slice of time, and returns a report on it. Returns `None` if the store has failed, in
+    /// this slice or before.
     fn run(&mut self, slice: Slice) -> Option<SliceReport>;
 }
 
@@ -60,7 +61,8 @@ impl Left {
         }
     }
 
-    /// Subtracts the work that was done in a slice. Returns `false` if nothing is left.
+    /// Subtracts the work that the store has done in a slice from what it has still to do in the block. Returns `false`
+    /// if nothing is left.
     fn subtract(&mut self, report: &SliceReport) -> bool {
         let (left, done) = match self {
             Self::Slices(left) => (left, 1),
@@ -109,7 +111,7 @@ pub mod tests {
     use rand::SeedableRng;
     use std::{cell::RefCell, rc::Rc};
 
-    /// Store that simulates the operations of its slices, at a fixed rate.
+    /// Fake store that simulates the operations of its slices, at a fixed rate.
     pub struct FakeStore {
         /// Index of the store.
         pub number: usize,

@@ -23,10 +23,10 @@ const IN_TURN: u64 = 800_000_000;
 /// Minimum number of slices in turn of each store in the pilot, if the workload reads; if it writes, slices are long,
 /// and there are two.
 const MIN_TURNS: u64 = 5;
-/// Relative difference between the rates of the first and the second half of a slice, up to which the start of the
-/// slice is over.
+/// Largest relative difference between the rates in the first and in the second half of a slice, without its discarded
+/// start, for which that start counts as long enough.
 const SETTLED: f64 = 0.02;
-/// Largest difference of the logarithms of the rates in turn and alone that counts as agreement.
+/// Largest difference of the logarithms of a store's rates in turn and alone for which the two rates count as equal.
 const AGREES: f64 = 0.03;
 
 /// Requirements of a comparison's workload on its slices and blocks.
@@ -34,7 +34,7 @@ const AGREES: f64 = 0.03;
 pub struct Requirements {
     /// `true` if the workload writes.
     pub writes: bool,
-    /// Minimum length of a slice, in seconds.
+    /// Minimum length, in seconds, of the slices of time in which the compared stores take turns.
     pub min_slice_seconds: f64,
     /// Running time of each store in a block in seconds; for a workload that writes, that of the fastest store.
     pub seconds: f64,
@@ -105,18 +105,19 @@ struct Pilot {
     store: usize,
     /// Operations per second of the store when it runs alone.
     alone: f64,
-    /// Time of the longest operation in the slice alone, in nanoseconds.
+    /// Duration in nanoseconds of the store's longest operation in the slice in which it ran alone.
     longest: u64,
-    /// Number of operations in each millisecond of each slice in turn.
+    /// Number of the store's operations in each millisecond of each of its turns with the present slice length.
     turns: Vec<Vec<u64>>,
-    /// Sum of the slices in turn, in nanoseconds.
+    /// Total length in nanoseconds of the store's turns with the present slice length.
     running: u64,
-    /// Sum of the write-back after them, in nanoseconds.
+    /// Total time in nanoseconds of the write-back (deferred work and syncs) after the store's turns with the present
+    /// slice length.
     write_back: u64,
 }
 
 impl Pilot {
-    /// Creates the measurements of a store from its slice alone, whose first quarter does not count.
+    /// Creates the measurements of a store from the slice in which it ran alone, whose first quarter does not count.
     fn new(store: usize, report: &SliceReport) -> Self {
         let profile = whole_bins(report);
         let alone = rate(profile.get(profile.len() / 4..).unwrap_or_default());
@@ -166,7 +167,7 @@ fn whole_bins(report: &SliceReport) -> &[u64] {
     report.bins.get(..whole).unwrap_or(&report.bins)
 }
 
-/// Returns the operations per second of bins of one millisecond each.
+/// Returns the operations per second, given their numbers in milliseconds (`bins`).
 #[expect(clippy::cast_precision_loss, reason = "a rate")]
 fn rate(bins: &[u64]) -> f64 {
     bins.iter().sum::<u64>() as f64 / ((bins.len() as u64 * BIN) as f64 / 1e9)
@@ -212,7 +213,7 @@ mod tests {
         }
     }
 
-    /// Store that is always slower in turn than alone.
+    /// Fake store that is always slower in turn than alone.
     struct Loser(FakeStore);
 
     impl Sliced for Loser {
@@ -239,7 +240,7 @@ mod tests {
         // Write-back takes half of the time of the operations.
         assert!((slicing.block_seconds() - 1.5 * 33.0).abs() < 0.1, "{slicing:?}");
 
-        /// Store with one operation of 50 ms.
+        /// Fake store with one operation of 50 ms.
         struct Stalls(FakeStore);
         impl Sliced for Stalls {
             fn run(&mut self, slice: Slice) -> Option<SliceReport> {

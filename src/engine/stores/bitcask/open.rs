@@ -165,7 +165,8 @@ impl Listing {
     }
 }
 
-/// Returns the error that segment `id` is missing. `though` says why it was expected.
+/// Returns the error that the file of segment `id` is missing. `though` is its text that says why the segment was
+/// expected.
 fn missing_segment(path: &Path, id: u32, though: &str) -> Error {
     let path = path_of(path, id);
     let message =
@@ -211,8 +212,8 @@ pub(super) fn open(options: &OpenOptions) -> Result<Files> {
     Ok(files)
 }
 
-/// Writes the manifest unless `is_recorded` says that it lists all segments. Then records in the lock file that there
-/// is a manifest.
+/// Writes the manifest (the list of segments) unless `is_recorded` says that the one on disk lists all of them. Then
+/// records in the lock file that there is a manifest.
 fn record(files: &Files, is_recorded: bool) -> Result<()> {
     if is_recorded {
         files.set_recorded();

@@ -53,20 +53,20 @@ pub(super) struct Writer {
     pub(super) active: Arc<Aof>,
     /// Number of the active segment.
     pub(super) id: u32,
-    /// Length of the active segment at which it is sealed, in bytes.
+    /// Length in bytes at which the active segment is sealed and another one is created.
     seal_at: u64,
-    /// Length of the active segment at which a write wakes the background thread, in bytes.
+    /// Length of the active segment in bytes at which a write wakes the background thread of `bitcask`.
     wake: u64,
-    /// Number of bytes that may be written before the free space of the disk is read again.
+    /// Number of bytes that may be written before the engine asks again for the free space of the disk.
     budget: u64,
 }
 
 /// Result of a write to `bitcask`: `Work` if the caller must wake the background thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
-    /// The background thread has nothing to do.
+    /// The caller of the write need not wake the background thread.
     Nothing,
-    /// The background thread must look for segments to sync or to merge.
+    /// The caller of the write must wake the background thread, which then looks for segments to sync or to merge.
     Work,
 }
 
@@ -138,7 +138,7 @@ impl Files {
         Arc::clone(&lock(&self.active))
     }
 
-    /// Implements [`Engine::read`](crate::engine::Engine::read).
+    /// Reads the values of `keys`: implements [`Engine::read`](crate::engine::Engine::read).
     pub(super) fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         let mut found = SmallVec::<[_; 4]>::with_capacity(keys.len());
         if keys.len() <= KEYS {
@@ -179,7 +179,7 @@ impl Files {
         })
     }
 
-    /// Implements [`Engine::scan_each`](crate::engine::Engine::scan_each).
+    /// Visits the pairs of `range`: implements [`Engine::scan_each`](crate::engine::Engine::scan_each).
     pub(super) fn scan(&self, range: KeyRange<'_>, visit: &mut VisitEach<'_>) -> Result<()> {
         let view = self.segments.view();
         let (gathered, mut outcome) = (Cell::new(Gathered::default()), Ok(()));
@@ -202,7 +202,7 @@ impl Files {
         outcome
     }
 
-    /// Implements [`Engine::walk_each`](crate::engine::Engine::walk_each).
+    /// Continues an incremental scan at `position`: implements [`Engine::walk_each`](crate::engine::Engine::walk_each).
     pub(super) fn walk(&self, position: u64, visit: &mut VisitEach<'_>) -> Result<u64> {
         let Some(mut place) = KeyTable::place(position) else { return Ok(0) };
         if position == 0 {

@@ -24,7 +24,7 @@ const MAX_STEP_KEYS: usize = 1000;
 /// Hash slot of a key, index of the key in the caller's list, and the key.
 type IndexedKey<'k> = (u16, usize, &'k [u8]);
 
-/// Hash slot, and the keys of the store that are in it.
+/// Hash slot, and the keys of the store in this slot.
 type SlotKeys = (u16, Vec<Vec<u8>>);
 
 /// New value of each written key, by stored key (with prefix and hash tag); `None` for removed keys.
@@ -256,7 +256,8 @@ impl Cluster {
         outcome.map_err(|error| error.after_removing(super::description::NAME, removed))
     }
 
-    /// Removes `keys`, all of hash slot `slot`, and adds their number to `removed`.
+    /// Removes `keys`, all of hash slot `slot`, in requests of at most [`MAX_STEP_KEYS`] keys. Adds the number of keys
+    /// of each successful request to `removed`, whether or not the keys existed.
     pub fn remove(&self, slot: u16, keys: &[Vec<u8>], removed: &mut usize) -> Result<()> {
         for keys in keys.chunks(MAX_STEP_KEYS) {
             let mut request = cmd("UNLINK");

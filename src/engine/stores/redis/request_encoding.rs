@@ -2,7 +2,8 @@
 
 use super::key_encoding::Keys;
 
-/// Appends the header of a request of `words` arguments, including the command, and the command `name`.
+/// Appends the start of a request to `packed`: the header of a RESP array of `words` elements, which are the command
+/// name and the arguments, and the command name `name`.
 pub(super) fn begin(packed: &mut Vec<u8>, words: usize, name: &str) {
     number(packed, b'*', words);
     argument(packed, name.as_bytes());

@@ -30,7 +30,8 @@ const RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// Minimum time between two refreshes of the slot map from the cluster.
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Maximum number of redirections that a request follows without a pause.
+/// Maximum number of redirections (MOVED, ASK) that a request follows in a row; after one more it pauses before it is
+/// sent again.
 pub(super) const MAX_REDIRECTIONS: usize = 5;
 
 /// Effect of a request, which decides whether it may be sent twice.

@@ -33,7 +33,7 @@ impl<'e> OptimisticTransaction<'e> {
         Self { cluster, slot: None, crossed: false, seen: BTreeMap::new() }
     }
 
-    /// Fixes the slot of the transaction at its first key.
+    /// Makes the hash slot of the first key the slot of the transaction; all later keys must be in it.
     ///
     /// # Errors
     ///
@@ -198,7 +198,8 @@ mod tests {
         *,
     };
 
-    /// Commits a clear and puts of `keys`. The node removes its only key, and replies to the puts with `answer`.
+    /// Commits a write batch of a clear and of puts of `keys`, and returns the result. The fake node replies that it
+    /// has removed its only key, and replies to the puts with `answer`.
     fn clear_and_set(node: &FakeNode, keys: &[Vec<u8>], answer: &str) -> Result<()> {
         let cluster = node.cluster(b"{p}");
         let lines = ["*1\r\n$4\r\n{p}a", ":1", answer];

@@ -220,7 +220,7 @@ fn create(connection: &Connection) -> rusqlite::Result<()> {
 /// Commits a change of a version number, so that the WAL gets its header: SQLite syncs the header with the first
 /// commit, under every fsync policy.
 fn begin_log(connection: &Connection) -> rusqlite::Result<()> {
-    /// Version of the table's schema.
+    /// Version of the schema of the store's table, in the header of the SQLite file (`user_version`).
     const VERSION: i32 = 1;
     connection.pragma_update(None, "user_version", VERSION)
 }
@@ -246,8 +246,8 @@ fn apply(connection: &mut Connection, batch: &Batch<'_>) -> rusqlite::Result<()>
     txn.commit()
 }
 
-/// Calls `visit` with the value of each of `keys`, or `None`, in order, until it breaks. Sets `at` to the index of the
-/// key that is being read.
+/// Calls `visit` with the value of each of `keys` (`None`: absent), in order, until `visit` breaks. Sets `at` to the
+/// index of the key that is being read.
 fn get(
     connection: &Connection,
     keys: &[&[u8]],

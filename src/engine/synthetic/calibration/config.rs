@@ -63,10 +63,10 @@ pub struct Truth {
     pub record: PathBuf,
 }
 
-/// Share of the reads that have the same cost.
+/// Share of the calibration engine's reads, all of one cost.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// Number of reads of this part, for each sum of the numbers of all parts.
+    /// Weight of this part: its share of the reads is `count`, divided by the sum of the counts of all parts.
     pub count: u64,
     /// Time that each read of this part takes.
     pub cost: Cost,

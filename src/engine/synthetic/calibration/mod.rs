@@ -65,7 +65,7 @@ struct Calibration {
     files: Mutex<Files>,
     record: Mutex<Record>,
     reads: Option<ReadFile>,
-    /// Memory that is allocated only to use the configured amount.
+    /// Memory that the calibration engine allocates only to use the amount that its configuration says.
     _memory: Vec<u8>,
 }
 

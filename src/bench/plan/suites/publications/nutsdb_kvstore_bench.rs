@@ -17,7 +17,7 @@ use crate::bench::{
     result::{Access, Cell, Operation, Order, Size, Target, Workload},
 };
 
-/// Value sizes of the puts, in bytes.
+/// Sizes in bytes of the values that are put; there is one benchmark for each.
 const PUTS: [u32; 4] = [64, 128, 256, 512];
 /// Value size in bytes of the benchmarks whose name states none.
 const VALUE: u32 = 64;

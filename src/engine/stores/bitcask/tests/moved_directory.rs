@@ -1,4 +1,5 @@
-//! Move of the directory of an open `bitcask` store, after which another engine opens a new directory on the old path.
+//! Tests of an open `bitcask` store whose directory is moved, after which a second `bitcask` store is opened in a new
+//! directory on the old path.
 
 use super::{
     super::{
@@ -14,13 +15,14 @@ use std::{cell::RefCell, os::unix::fs::symlink, sync::Arc};
 /// Two stores: one whose directory was moved, and one that was opened on its old path.
 struct Pair {
     old: Store,
-    /// New path of the directory of `old`.
+    /// New path of the moved directory, that of the store `old`.
     moved: PathBuf,
     new: Store,
 }
 
 impl Pair {
-    /// Fills a store, moves its directory, and opens a store with other keys and as many segments on the old path.
+    /// Fills a store with several segments, moves its directory, and opens a second store on the old path, which gets
+    /// other keys and as many segments.
     fn new() -> Self {
         let mut old = Store::new();
         old.fill(0, FULL * 3, 1);
