@@ -20,11 +20,11 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Result of a check of a store's data, with the text for the user.
 #[derive(Debug)]
 pub enum Verdict {
-    /// The checked data are not corrupted.
+    /// The checked data are not corrupted; with the text for the user.
     Sound(String),
-    /// The checked data are corrupted, or the engine crashed while it read them.
+    /// The checked data are corrupted, or the engine crashed while it read them; with the text for the user.
     Damaged(String),
-    /// The data could not be checked.
+    /// The data could not be checked; with the text for the user.
     Unknown(String),
 }
 
@@ -221,7 +221,8 @@ fn has_record_lock(_: &File) -> bool {
     false
 }
 
-/// Cuts the corrupted parts out of an append-only file, so that it opens. Returns the report for the user.
+/// Repairs the append-only file at `path` so that it opens: restores its first line if that is corrupt, and cuts the
+/// file off at the first other corruption. Returns the report for the user.
 pub fn repair(path: &Path) -> anyhow::Result<String> {
     let kind = owner(path).with_context(|| format!("cannot repair {}", path.display()))?;
     let shown = path.display();

@@ -114,7 +114,7 @@ pub enum Error {
 }
 
 impl Config {
-    /// Checks that the store supports the options, and that clients can connect.
+    /// Checks that the store supports the options of `kvbench serve`, and that clients can connect to the server.
     pub fn check(&self) -> Result<(), Error> {
         let info = self.kind.info;
         self.check_cluster()?;

@@ -324,8 +324,8 @@ pub struct Kind {
     pub recognise: fn(&Path) -> bool,
     /// Way in which `kvbench check` checks the files for corruption.
     pub check: Check,
-    /// Function that cuts corrupt parts out of the file at a path (`kvbench repair`); `None` if kvbench cannot
-    /// repair the data.
+    /// Function that repairs the file at a path by cutting it off at the first corruption (`kvbench repair`); `None` if
+    /// kvbench cannot repair the engine's data.
     pub repair: Option<fn(&Path) -> Result<Repaired>>,
     /// Function that prepares the engine's library in a process that starts others, before it starts threads.
     pub before_threads: fn(),

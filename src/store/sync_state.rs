@@ -30,14 +30,14 @@ pub(super) struct SyncTracker {
     ended: (Mutex<()>, Condvar),
 }
 
-/// State of unsynced writes and of syncs under `everysec`.
+/// Age of unsynced writes, time of the last sync, and number of delayed writes.
 #[derive(Clone, Copy, Debug)]
 pub struct SyncState {
     /// Age of the oldest write that a power cut could lose, in running time of this process; `None` if all are synced.
     pub oldest_unsynced: Option<Duration>,
     /// Time at which the last successful sync ended; `None` if there was none yet.
     pub last_sync: Option<SystemTime>,
-    /// Number of times that a write had to wait for a sync, since the start.
+    /// Number of times since the store was opened that a write had to wait for a sync under `everysec`.
     pub delays: u64,
 }
 
@@ -130,7 +130,8 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1)
 }
 
-/// Returns the running time of this process in nanoseconds.
+/// Returns the time in nanoseconds for which this process has run, without the time in which it was stopped; at least
+/// 1.
 fn running() -> u64 {
     nanoseconds(pause_aware_clock::now())
 }
@@ -139,8 +140,8 @@ fn age(time: u64) -> Duration {
     Duration::from_nanos(running().saturating_sub(time))
 }
 
-/// Wakes the writes that wait for the sync when dropped, also if the sync failed or panicked: the writers find the
-/// failure themselves.
+/// Wakes, when it is dropped, the threads whose writes wait for the running sync, also if the sync failed or panicked:
+/// those threads find the failure themselves.
 struct Ended<'a>(&'a SyncTracker);
 
 impl Drop for Ended<'_> {

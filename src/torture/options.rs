@@ -37,15 +37,15 @@ pub struct Subject {
     pub library: String,
     /// Fsync policy of the store under test; empty for another program.
     pub fsync: String,
-    /// Path of the server's program.
+    /// Path of the program of the server under test.
     pub program: PathBuf,
-    /// Arguments of the program, in which `{dir}` and `{port}` are replaced.
+    /// Arguments of the program, in which `{dir}` and `{port}` are replaced by the directory and the port of the round.
     pub arguments: Vec<String>,
     /// `true` for kvbench, whose starts are interrupted too, and which must not exit by itself.
     pub is_ours: bool,
-    /// Acknowledged writes that a kill may lose.
+    /// Acknowledged writes that the server under test may lose by a kill.
     pub kill: AllowedLoss,
-    /// Acknowledged writes that a power cut may lose.
+    /// Acknowledged writes that the server under test may lose by a power cut.
     pub power_cut: AllowedLoss,
     /// First part of the command that repeats a failed round of this server; the flags of fault and seed follow it.
     pub repeat_command: String,

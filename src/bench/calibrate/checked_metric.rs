@@ -66,7 +66,7 @@ impl Figure {
             || self.column.ends_with(" count")
     }
 
-    /// Returns the name of the metric, workload and access.
+    /// Returns the names of metric, workload and access in one text: "p99_us of get in process".
     pub fn name(&self) -> String {
         let access = match self.access {
             Access::InProcess => "in process",

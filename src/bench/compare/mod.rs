@@ -38,7 +38,8 @@ pub struct Comparison {
     only_second: Vec<String>,
     /// Sentences on what makes the comparison doubtful, such as different machines.
     warnings: Vec<String>,
-    /// Reasons why the comparison cannot decide whether a loss exceeds the limit; empty if it can, or without a limit.
+    /// Reasons why the comparison cannot decide whether a loss exceeds the limit (`--fail-above`); empty if it can, or
+    /// without a limit.
     gaps: Vec<String>,
     /// Allowed loss, as a fraction of the first run's value (`--fail-above`); `None` for no limit.
     limit: Option<f64>,
@@ -49,17 +50,17 @@ pub struct Comparison {
 /// Verdict on the change of a metric from the first run to the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// There are too few repetitions to judge the change.
+    /// There are too few repetitions to judge the change of the metric.
     TooFew,
     /// Neither a change of the metric nor equality is shown.
     CannotTell,
-    /// The change is smaller than the margin, and may be chance.
+    /// The change of the metric is smaller than the margin, and may be chance.
     Equal,
     /// The metric became better.
     Better,
-    /// The metric became worse, but not by more than the limit, or there is no limit.
+    /// The metric became worse, but not by more than the limit (`--fail-above`), or there is no limit.
     Worse,
-    /// The metric became worse than the limit allows.
+    /// The metric became worse by more than the limit (`--fail-above`) allows.
     TooMuch,
 }
 
@@ -120,8 +121,8 @@ impl Comparison {
         comparison
     }
 
-    /// Returns the reasons why the comparison cannot decide whether a loss exceeds the limit; empty if it can, or
-    /// without a limit.
+    /// Returns the reasons why the comparison cannot decide whether a loss from the first run to the second exceeds the
+    /// limit (`--fail-above`); empty if it can, or without a limit.
     fn gaps(&self, first: &Run) -> Vec<String> {
         let Some(limit) = self.limit else { return Vec::new() };
         let compared = unchecked_reasons::Compared {
@@ -134,14 +135,15 @@ impl Comparison {
         unchecked_reasons::of(&compared, limit)
     }
 
-    /// Returns `true` if a loss exceeds the limit or a cell fails in the second run only. Always `false` without a
-    /// limit.
+    /// Returns `true` if a loss exceeds the limit (`--fail-above`) or a cell fails in the second run only. Always
+    /// `false` without a limit.
     pub fn failed(&self) -> bool {
         let breaks = || self.cells.iter().any(|(_, state)| *state == CellStatus::FailsNow);
         self.limit.is_some() && (breaks() || self.verdicts().any(|verdict| verdict == Verdict::TooMuch))
     }
 
-    /// Returns `true` if the comparison cannot decide whether a loss exceeds the limit. Always `false` without a limit.
+    /// Returns `true` if the comparison cannot decide whether a loss exceeds the limit (`--fail-above`). Always `false`
+    /// without a limit.
     pub fn is_inconclusive(&self) -> bool {
         self.limit.is_some() && !self.gaps.is_empty()
     }

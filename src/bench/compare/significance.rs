@@ -46,13 +46,13 @@ const MIDDLE: f64 = 0.6745;
 /// all levels.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// Name of the store; `None` for all stores together.
+    /// Name of the store whose metric changed; `None` for the change of all stores together.
     pub store: Option<String>,
-    /// Access, commit path and fsync policy of the store; `None` for all of them together.
+    /// Level of the change (access, commit path and fsync policy); `None` for the change over all levels together.
     pub level: Option<Level>,
     /// Metric that changed.
     pub aspect: ComparedMetric,
-    /// Size of the change, with its standard error.
+    /// Size of the change from the first run to the second, with its standard error.
     pub change: Change,
     /// `true` if the change is significant (more than chance explains).
     pub real: bool,
@@ -63,7 +63,7 @@ pub struct Finding {
 /// Change of a metric of one cell.
 #[derive(Clone, Debug)]
 pub struct CellFinding {
-    /// Id of the cell.
+    /// Id of the cell whose metric changed.
     pub id: String,
     /// Metric that changed.
     pub aspect: ComparedMetric,

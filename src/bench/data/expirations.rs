@@ -17,10 +17,11 @@ const TOLERANCE: u32 = 100;
 /// began and before it was acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bounds {
-    /// Time in milliseconds before which a read must find the key; 0 if no write of the key is known to have overlapped
-    /// no other.
+    /// Time in milliseconds of the clock of [`Expirations::now`] before which a read must find the key; 0 if no write
+    /// of the key is known to have overlapped no other.
     earliest: u32,
-    /// Time in milliseconds after which all acknowledged values of the key have expired.
+    /// Time in milliseconds of the clock of [`Expirations::now`] after which all acknowledged values of the key have
+    /// expired.
     latest: u32,
 }
 

@@ -42,7 +42,7 @@ fn subject(run: &Run, comparison: &Comparison) -> String {
     format!("{}, {work}, {}", target.store, Level::of(target).durability_words())
 }
 
-/// Returns the verdict on the new program.
+/// Returns the sentence on the new program's rate in a comparison, or on why the programs could not be compared.
 fn sentence(run: &Run, comparison: &Comparison) -> String {
     let fault = |side| {
         let cell = cell(run, comparison, side)?;
@@ -62,14 +62,14 @@ fn sentence(run: &Run, comparison: &Comparison) -> String {
     verdict(&finding, minutes_per_block(comparison))
 }
 
-/// Returns the mean duration of a block in minutes.
+/// Returns the mean duration of a comparison's blocks, in minutes.
 #[expect(clippy::cast_precision_loss, reason = "a number of blocks")]
 fn minutes_per_block(comparison: &Comparison) -> f64 {
     let seconds: f64 = comparison.blocks.iter().map(|block| block.seconds).sum();
     seconds / comparison.blocks.len() as f64 / 60.0
 }
 
-/// Returns the verdict on the rate: "new is 4.1% slower (95% interval 2.8% to 5.5%)".
+/// Returns the verdict on the new program's rate: "new is 4.1% slower (95% interval 2.8% to 5.5%)".
 fn verdict(finding: &Finding, minutes_per_block: f64) -> String {
     let (ratio, (low, high)) = (finding.pair.ratio, finding.pair.interval);
     let both = || format!("95% interval {} to {}", signed(low), signed(high));
@@ -113,7 +113,7 @@ fn percent(fraction: f64) -> String {
     }
 }
 
-/// Returns the ratio of two rates as a difference: "1.2% slower".
+/// Returns the ratio of two rates as a difference in percent: "1.2% slower" for 0.988.
 fn signed(ratio: f64) -> String {
     match ratio < 1.0 {
         true => format!("{} slower", percent(1.0 - ratio)),
@@ -121,7 +121,7 @@ fn signed(ratio: f64) -> String {
     }
 }
 
-/// Returns two lines that say what was compared.
+/// Returns a line on each program of the duel with its path and version, and a third line if both are the same program.
 fn programs_text(duel: &Duel) -> String {
     let mut text = "\n".to_owned();
     for side in Side::BOTH {
@@ -136,7 +136,8 @@ fn programs_text(duel: &Duel) -> String {
     text
 }
 
-/// Returns the table of a comparison, with a row for each metric that both programs have.
+/// Returns the table of a comparison under a heading with its number of blocks and duration; it has a row for each
+/// metric that was measured of both programs.
 fn table(run: &Run, comparison: &Comparison) -> String {
     let findings = std::iter::once(&RATE).chain(&COSTS);
     let findings = findings.filter_map(|metric| Finding::of(run, comparison, metric));

@@ -52,7 +52,7 @@ pub struct Column {
     pub losses: String,
     /// Names of the workloads that are compared.
     pub works: Vec<String>,
-    /// Result of the comparison of all stores in the column.
+    /// Result of the comparison of all stores in the column's scenario.
     pub verdict: Verdict,
 }
 
@@ -74,7 +74,7 @@ pub enum Verdict {
     NotMeasured,
 }
 
-/// Row of the matrix: one store.
+/// Row of the matrix: one store in all scenarios.
 pub struct Row {
     /// Name of the store, with its compression if any.
     pub label: String,
@@ -92,7 +92,7 @@ pub struct MatrixCell {
     pub interval: Option<(f64, f64)>,
     /// Rank of the store in the scenario, compared with the best one.
     pub standing: Rank,
-    /// Measured values of the store as text, or the reason why there are none.
+    /// Measured values of the store in the scenario as text, or the reason why there are none.
     pub words: String,
     /// Text of the metric's median and the 99th percentile of the latency; of several workloads the geometric mean of
     /// the metric. Empty without a result.
@@ -247,7 +247,7 @@ impl<'r, 'a> Draft<'r, 'a> {
         Judged { pairwise, margin, is_recorded: false }
     }
 
-    /// Returns the labels of the stores with these indices.
+    /// Returns the labels of the stores with these indices in the alphabetical order of `stores`.
     fn labels(&self, stores: &[usize]) -> Vec<String> {
         stores.iter().filter_map(|store| self.stores.keys().nth(*store)).cloned().collect()
     }
@@ -448,7 +448,8 @@ fn figures(contests: &[ComparisonGroup<'_, '_>], measure: &Metric) -> BTreeMap<S
 }
 
 impl Column {
-    /// Returns the level of the column as text, without the prefix "in process", which nearly all columns have.
+    /// Returns the level of the matrix column (access, commit path and fsync policy) as text, without the prefix "in
+    /// process, ", which nearly all columns have.
     pub fn short_level(&self) -> &str {
         self.level.strip_prefix("in process, ").unwrap_or(&self.level)
     }
@@ -474,7 +475,7 @@ fn part(ratio: f64) -> String {
 }
 
 impl MatrixCell {
-    /// Returns the ratio as text, or the reason why there is none.
+    /// Returns the store's ratio to the best store as text, or the reason why there is none.
     pub fn text(&self) -> String {
         match self.ratio {
             Some(ratio) => part(ratio),
@@ -485,20 +486,20 @@ impl MatrixCell {
         }
     }
 
-    /// Returns the confidence interval as text; empty if there is none.
+    /// Returns the confidence interval of the store's ratio to the best store as text; empty if there is none.
     pub fn range(&self) -> String {
         self.interval.map_or(String::new(), |(low, high)| format!("{}\u{2013}{}", part(low), part(high)))
     }
 
-    /// Returns a grade from 0 (no ratio) to 5 (ratio of at least 0.8), which selects the background shade on
-    /// the page.
+    /// Returns a grade from 0 (no ratio to the best store) to 5 (ratio of at least 0.8), which selects the background
+    /// shade of the matrix cell on the page.
     pub fn grade(&self) -> usize {
         let Some(ratio) = self.ratio else { return 0 };
         [0.05, 0.2, 0.5, 0.8].iter().filter(|bound| ratio >= **bound).count() + 1
     }
 
-    /// Returns a symbol for the rank, so that it can be read without colour: a star for the best, "≈" for equal to the
-    /// best, "?" for possibly the best.
+    /// Returns a symbol for the store's rank, so that it can be read without colour: a star for the best, "≈" for equal
+    /// to the best, "?" for possibly the best; otherwise an empty string.
     pub fn sign(&self) -> &'static str {
         match self.standing {
             Rank::Best => "\u{2605}",
@@ -508,8 +509,8 @@ impl MatrixCell {
         }
     }
 
-    /// Returns the length of the cell's bar, in percent: at least 1 for a store with a ratio, 0 for one
-    /// without.
+    /// Returns the length of the matrix cell's bar in percent, which is the store's ratio to the best store: at least
+    /// 1, and 0 without a ratio.
     pub fn percent(&self) -> f64 {
         self.ratio.map_or(0.0, |ratio| (ratio * 100.0).clamp(1.0, 100.0))
     }

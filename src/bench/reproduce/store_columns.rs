@@ -16,10 +16,10 @@ use crate::{
     engine::{Durability, Fsync},
 };
 
-/// Function that returns the cell of this run in a row and a column.
+/// Function that returns this run's cell in the row and the column with these names, or `None` if there is none.
 type Find<'f> = &'f dyn Fn(&str, &str) -> Option<&'f Cell>;
 
-/// Function that formats the value of a cell of this run.
+/// Function that formats the value that a table shows of a cell of this run.
 type Show<'f> = &'f dyn Fn(&Cell) -> String;
 
 /// Table of a reproduced experiment: its rows, the published tables with a name for each, and the cells of this run.
@@ -27,7 +27,7 @@ struct Layout<'f> {
     heading: &'f str,
     rows: Vec<&'f str>,
     published: Vec<(&'f str, &'f Table)>,
-    /// Column headings of this run's cells.
+    /// Headings of the columns in which this run has cells.
     columns: Vec<&'f str>,
     find: Find<'f>,
     show: Show<'f>,

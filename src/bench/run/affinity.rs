@@ -10,7 +10,7 @@ pub struct Pinned {
 
 #[cfg(target_os = "linux")]
 impl Pinned {
-    /// Pins this thread to `cpus`. The error names the flag.
+    /// Pins the calling thread to the CPUs with the numbers `cpus`. The error names the flag `--cpus`.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl Pinned {
     }
 }
 
-/// Returns an error if this process may not use some of the CPUs, before anything is measured.
+/// Checks that this process may use the CPUs of `--cpus`, so that a run can fail before it measures anything.
 ///
 /// # Errors
 ///
@@ -59,7 +59,7 @@ pub fn check(cpus: &Cpus) -> Result<(), String> {
     [&cpus.server, &cpus.driver].into_iter().flatten().try_for_each(|set| Pinned::to(set).map(drop))
 }
 
-/// Describes both sets of CPUs for the result; `None` if the user gave neither.
+/// Returns the CPUs of the server and of the driver (`--cpus`) as text for the result; `None` if the user gave neither.
 pub fn describe(cpus: &Cpus) -> Option<String> {
     let sets = [("server", &cpus.server), ("driver", &cpus.driver)];
     let named =

@@ -298,13 +298,14 @@ pub(super) enum Meaning {
 pub(super) struct State {
     form: Form,
     database: u8,
-    /// `true` if databases other than 0 may contain keys, according to the records so far.
+    /// `true` if the records replayed so far allow that databases other than 0 contain keys.
     others: bool,
-    /// `true` if the marker record of expiration times was passed on.
+    /// `true` if the replay has added the marker record of expiration times (they are in use) to a batch.
     expires: bool,
-    /// `true` if the marker record of key headers was passed on.
+    /// `true` if the replay has added the marker record of key headers (they are in use) to a batch.
     spaces: bool,
-    /// Key and value of the last write that was passed on, or `None` if the last operation was no `SET`.
+    /// Stored key and value of the last write in the batches that the replay has passed on; `None` if that was no
+    /// `SET`.
     last: Option<(Vec<u8>, Vec<u8>)>,
 }
 

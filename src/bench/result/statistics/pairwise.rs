@@ -34,9 +34,9 @@ pub struct Pairwise {
 /// Comparison of two stores: ratio of their rates, and the verdict.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
-    /// Index of the first store of the pair.
+    /// Index of the pair's first store in the list of compared stores.
     pub first: usize,
-    /// Index of the second store of the pair.
+    /// Index of the pair's second store in the list of compared stores.
     pub second: usize,
     /// Geometric mean of the ratios of the first store's rate to the second's.
     pub ratio: f64,

@@ -22,7 +22,7 @@ pub(super) struct Write {
 }
 
 impl Write {
-    /// Returns an empty write, to be filled later.
+    /// Returns a write without key and value, whose fields a driver thread sets when it needs a write.
     pub fn spare() -> Self {
         Self { kind: Operation::Update, index: 0, key: Vec::new(), value: None, lifetime: None, start: 0 }
     }
@@ -81,7 +81,7 @@ impl CommitRequest {
     }
 }
 
-/// Writes of a commit request, which go back to its thread for reuse, and the outcome of the commit.
+/// Writes of a commit request, which go back to the requesting thread for reuse, and the outcome of the commit.
 type Done = (Vec<Write>, Result<(), String>);
 
 /// Slot in which a thread waits for the outcome of its commit request.

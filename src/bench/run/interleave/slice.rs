@@ -35,13 +35,13 @@ pub struct SliceReport {
     pub nanoseconds: u64,
     /// Number of operations that ended in each millisecond of the slice.
     pub bins: Vec<u64>,
-    /// Time of the longest operation in all slices so far, in nanoseconds.
+    /// Duration of the store's longest operation in all slices so far, in nanoseconds.
     pub longest: u64,
     /// `true` if an operation failed, so that the store is not measured further.
     pub has_failed: bool,
     /// Time of the deferred work and of the sync after the slice, in nanoseconds; `None` if none followed.
     pub write_back: Option<u64>,
-    /// `true` if the device still had requests when the time to wait for it was over.
+    /// `true` if the device was still busy when the time to wait for it after the slice (`--quiet-wait`) was over.
     pub left_device_busy: bool,
 }
 
@@ -55,22 +55,23 @@ impl SliceReport {
 /// Request from a comparison to the process of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
-    /// The store runs for a slice, then waits.
+    /// Request to run the store for a slice of time, and then to wait for the next request.
     Slice(Slice),
-    /// The process ends the measurement, verifies the data, closes the store and writes the reports of its cells.
+    /// Request to end the measurement: the process verifies the data, closes the store and writes the reports of its
+    /// cells.
     Finish,
 }
 
 /// Reply of the process of a store to a request. The reports of its cells follow the last reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Reply {
-    /// The store is loaded, and waits for its first slice.
+    /// Reply that the store is loaded and waits for its first slice of time.
     Ready,
-    /// The store has run for a slice, and all threads of the driver wait.
+    /// Reply to a request for a slice: the store has run for it, and all threads of the driver wait again.
     Slice(SliceReport),
 }
 
-/// Requests that [`listen`] has read.
+/// Requests to this process that [`listen`] has read.
 static REQUESTS: OnceLock<Mutex<Receiver<Request>>> = OnceLock::new();
 
 /// Reads requests from `lines` until its end, on the thread of the caller. [`next_request`] returns them.

@@ -76,7 +76,7 @@ fn sample() -> Vec<Batch<'static>> {
     ]
 }
 
-/// Id of the sections that tests create.
+/// Id in the start line and the frames of the AOFs that tests create.
 const ID: u32 = 0xfeed_beef;
 
 /// Bytes of an AOF for tests, and its content after each batch.
@@ -86,9 +86,10 @@ struct Image {
     chain: FrameChain,
     /// Offset up to which the next frame will record that the AOF was durable.
     synced: u64,
-    /// Length of the AOF in bytes, and its content, before the first batch and after each batch.
+    /// Length of the AOF in bytes, with the pairs that it holds: first before the first batch, then after each batch.
     places: Vec<(usize, State)>,
-    /// Offset of each frame's header, and the offset up to which that header records that the AOF was durable.
+    /// Offset of each frame's header in the AOF, and the offset up to which that header records that the AOF was
+    /// durable.
     headers: Vec<(usize, u64)>,
 }
 

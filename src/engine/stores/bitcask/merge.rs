@@ -41,7 +41,8 @@ const LARGE_STEP_BYTES: usize = 1 << 20;
 /// merge checks whether running scans have ended.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// Maximum number of bytes that one step of a merge appends to the log in addition to the records of the keys.
+/// Maximum number of bytes that one step of a merge appends to the active segment in addition to the records of the
+/// keys.
 const MAX_STEP_OVERHEAD: u64 = 128;
 
 /// Number of bytes that a merge leaves free on the disk, for the manifest and the start of a segment.
@@ -57,7 +58,8 @@ pub(super) type Stop<'s> = &'s dyn Fn() -> bool;
 /// Segment to merge, and what the merge needs to know of it.
 pub(super) struct Source {
     segment: Arc<Segment>,
-    /// Writes of the segment to merge; `None` if none of its values is live and the merge only has to remove the file.
+    /// Writes of the segment to merge, with positions in place of values; `None` if none of its values is live and the
+    /// merge only has to remove the segment.
     hint: Option<Hint>,
     is_oldest: bool,
     /// Number of bytes on disk that a merge of the segment frees: its length minus what the merge appends.

@@ -234,14 +234,14 @@ impl LiveSegments {
     }
 }
 
-/// Segments that merges have removed since a [`View`] was created.
+/// Segments that merges have removed since the [`View`] of a scan was created.
 type Removed = Mutex<Vec<Arc<Segment>>>;
 
 /// List of all segments of an open `bitcask` store, shared by its threads.
 #[derive(Default)]
 pub(super) struct Segments {
     live: ShardedLock<LiveSegments>,
-    /// Total length of the sealed segments, in bytes.
+    /// Total length of all sealed segments of the store, in bytes.
     sealed: AtomicU64,
     /// Removed segments that scans may still read: one list for each [`View`] that exists.
     views: Mutex<Vec<Arc<Removed>>>,

@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-/// Number that has no factor in common with sizes that users choose: spreads the parts over the reads.
+/// Stride, without a common factor with usual numbers of reads, that spreads the parts (reads of one cost) evenly over
+/// the reads.
 const STRIDE: u64 = 7919;
 
 /// Maximum number of operations of a span that are recorded without an allocation.
@@ -41,7 +42,7 @@ pub(super) fn now() -> u64 {
     clock(ClockId::CLOCK_MONOTONIC)
 }
 
-/// Determines the cost of each operation, and records the time that it took.
+/// Determines the time that each operation of the calibration engine must take, and records the time that it took.
 pub(super) struct Meter {
     truth: Truth,
     reads: u64,
@@ -50,7 +51,7 @@ pub(super) struct Meter {
     span: Span,
 }
 
-/// Cost of one operation, with the end of a stall that it has to wait for.
+/// Time that one operation must take: its cost, after the end of a stall that it has to wait for.
 pub(super) struct Turn {
     cost: Cost,
     /// End of the stall for which the operation waits, in nanoseconds of the monotonic clock; 0 if there is none.
@@ -73,22 +74,22 @@ impl Meter {
         meter
     }
 
-    /// Begins to record a span, the operations up to the next quiesce. Up to `EXPECTED` operations are recorded
-    /// without an allocation.
+    /// Begins to record a span: the engine's operations up to the next quiesce. Up to [`EXPECTED`] operations are
+    /// recorded without an allocation.
     pub fn begin(&mut self) {
         (self.reads, self.writes, self.commits) = (0, 0, 0);
         self.span.calls.reserve(EXPECTED);
         self.span.process_cpu_ns.0 = clock(ClockId::CLOCK_PROCESS_CPUTIME_ID);
     }
 
-    /// Ends the span, the operations since the last quiesce, and returns it.
+    /// Ends the current span and returns it: the record of the engine's operations since the last quiesce.
     pub fn take(&mut self) -> Span {
         let mut span = std::mem::take(&mut self.span);
         span.process_cpu_ns.1 = clock(ClockId::CLOCK_PROCESS_CPUTIME_ID);
         span
     }
 
-    /// Returns the cost of the next read, as configured.
+    /// Returns the time that the calibration engine must take for its next read, according to its configuration.
     pub fn read(&mut self) -> Turn {
         let all: u64 = self.truth.reads.iter().map(|part| part.count).sum();
         let mut place = (self.reads * STRIDE).checked_rem(all).unwrap_or(0);
@@ -101,18 +102,18 @@ impl Meter {
         self.turn(cost.unwrap_or_default())
     }
 
-    /// Returns `true` for the first write of the span, and the cost of the next write.
+    /// Returns `true` if the next write is the first one of the span, and the time that the engine must take for it.
     pub fn write(&mut self) -> (bool, Turn) {
         self.writes += 1;
         (self.writes == 1, self.turn(self.truth.write))
     }
 
-    /// Returns the cost of the next scan, as configured.
+    /// Returns the time that the calibration engine must take for its next scan, according to its configuration.
     pub fn scan(&self) -> Turn {
         self.turn(self.truth.scan)
     }
 
-    /// Returns the number of the next commit, from 1.
+    /// Returns the number of the next commit in the span, from 1.
     pub fn commit(&mut self) -> u64 {
         self.commits += 1;
         self.commits
@@ -129,12 +130,12 @@ impl Meter {
         Turn { cost, until, begin }
     }
 
-    /// Records the end of a sync that was not part of a write.
+    /// Records the present time as the end of a sync that was not part of a write.
     pub fn add_sync(&mut self) {
         self.span.syncs.push(now());
     }
 
-    /// Records the end of a delete.
+    /// Records the present time as the end of a delete.
     pub fn add_delete(&mut self) {
         self.span.deletes.push(now());
     }
@@ -154,7 +155,8 @@ impl Meter {
 }
 
 impl Turn {
-    /// Sleeps and uses CPU time according to the cost. Returns the time that this took.
+    /// Waits for the end of the stall, sleeps and uses CPU time as the operation's cost says. Returns the time that
+    /// this took.
     pub fn take(self) -> Taken {
         let cpu = clock(ClockId::CLOCK_THREAD_CPUTIME_ID);
         let wait = self.until.saturating_sub(now()) + self.cost.sleep_ns;

@@ -16,7 +16,8 @@ use crate::bench::{
 };
 use std::path::PathBuf;
 
-/// Numbers of blocks in the experiment of XDAG's fork of kvbench: on its first machine, and on its last.
+/// Numbers of XDAG blocks (pairs) in the published experiment of XDAG's fork of kvbench: on its first machine, and on
+/// its last.
 const SIZES: [u64; 2] = [154_700, 483_296];
 
 pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
