@@ -231,7 +231,8 @@ pub struct StepReader<'r> {
 /// Result of the execution of read requests by a [`StepReader`].
 #[derive(Clone, Copy, Debug)]
 pub struct ReadOutcome {
-    /// Index of the first request that was not answered, because a limit was reached or because it is no read.
+    /// Index of the first request that was not answered: a limit was reached, or it is no read, or there are no more
+    /// requests.
     pub next: usize,
     /// Length in bytes of the reply buffer up to the end of the replies of the answered requests.
     pub reply_len: usize,

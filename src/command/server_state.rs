@@ -42,7 +42,8 @@ pub struct ServerState {
     pub errors: ErrorStats,
     /// Statistics of commits, and of syncs under `everysec`.
     pub groups: CommitStats,
-    /// Names of commands, and of `command|subcommand`: see [`CommandTable::names`](super::CommandTable::names).
+    /// Names of the server's commands, and of their subcommands as `command|subcommand`: see
+    /// [`CommandTable::names`](super::CommandTable::names).
     pub names: Vec<&'static str>,
     /// Random identifier of this server process: 40 hexadecimal digits.
     pub run_id: String,

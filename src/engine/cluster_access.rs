@@ -38,7 +38,7 @@ pub(crate) fn read_password(path: &Path) -> Result<Vec<u8>, NoPassword> {
 
 impl ClusterAccess {
     /// Returns the password in the file `--cluster-password-file`, or `None` without that flag. Fails with an error of
-    /// `engine` if the file cannot be read, if other users can read it, or if it holds no password.
+    /// `engine` if the file cannot be read, if other users can read it, or if it holds no valid password.
     #[allow(dead_code, reason = "for engines that a build may lack")]
     pub(super) fn password(&self, engine: &'static str) -> super::Result<Option<String>> {
         let Some(path) = &self.password_file else { return Ok(None) };

@@ -44,7 +44,7 @@ impl Requests {
         self.ends.len()
     }
 
-    /// Returns `true` if no request is complete.
+    /// Returns `true` if the list contains no complete request.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()

@@ -1,4 +1,4 @@
-//! Tests of readers that run concurrently with the writer.
+//! Tests, for every engine, of reads that run concurrently with writes.
 
 use super::engine_case::{EngineCase, Open, for_each};
 use crate::engine::{Batch, Fsync, KeyRange, Kind};

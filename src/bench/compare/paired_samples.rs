@@ -122,10 +122,10 @@ impl Series {
 /// group counts.
 const ROUNDS: usize = 5;
 
-/// Divides the repetitions into groups of `each`, without a remainder, and returns the best value of each group. Other
-/// processes only take time away, for seconds or minutes, so the best of several repetitions is much the same in each
-/// run, while their means are not (Python's `timeit` uses the minimum of its repetitions for this reason). The
-/// repetitions of a group are spread over the whole run.
+/// Divides the repetitions into groups of `each`, leaving out the last ones that fill no group, and returns the best
+/// value of each group. Other processes only take time away, for seconds or minutes, so the best of several repetitions
+/// is much the same in each run, while their means are not (Python's `timeit` uses the minimum of its repetitions for
+/// this reason). The repetitions of a group are spread over the whole run.
 fn rounds(logs: Logs, each: usize, better: Better) -> Logs {
     let count = logs.len() / each;
     let mut best = Logs::new();

@@ -24,9 +24,9 @@ const PACKAGE: &str = env!("CARGO_PKG_NAME");
 pub struct CrateVersions {
     /// Name of the crate.
     pub name: String,
-    /// Older version of the crate, as `4.3.0`.
+    /// Version of the crate before the change, as `4.3.0`.
     pub base: String,
-    /// Version of the crate that is compared with `base`.
+    /// Version of the crate after the change, which is compared with `base`.
     pub head: String,
     /// Sources of kvbench; `None` for the working directory.
     pub sources: Option<PathBuf>,

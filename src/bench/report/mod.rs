@@ -43,9 +43,9 @@ pub enum ReportError {
     /// A file of the report cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// Path of the report's file that cannot be written.
+        /// Path of the report's file or directory that cannot be written.
         path: PathBuf,
-        /// Error of the operating system for the write of the report's file.
+        /// Error of the operating system for the write of the report's file or directory.
         source: io::Error,
     },
     /// The HTML page cannot be rendered.

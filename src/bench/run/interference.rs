@@ -253,8 +253,8 @@ mod tests {
         assert!(!becomes_idle(busy, Duration::ZERO, 0.01));
     }
 
-    /// The CPU time of this process, which does not count as interference, grows while it works, and that of the
-    /// machine does not decrease.
+    /// While this process computes, its own CPU time, which does not count as interference, grows, and that of the
+    /// whole machine does not decrease.
     #[test]
     #[cfg(target_os = "linux")]
     fn own_work_is_own() {

@@ -218,7 +218,7 @@ pub(super) fn replay_whole(
 pub(in super::super) enum Restored<'b> {
     /// The replay starts, or starts again: earlier writes do not count.
     Begin,
-    /// The next writes, and the part of the file that holds their values.
+    /// The next writes of the replay, and the part of the file that holds their values.
     Writes(&'b Batch<'b>, Part<'b>),
 }
 

@@ -155,7 +155,8 @@ impl Fjall {
         Arc::clone(&self.latest.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Replaces the snapshot that all reads share by one of the current state, so that they see the last commit.
+    /// Replaces the snapshot that all reads share by a snapshot of the current state, so that later reads see the last
+    /// commit.
     fn show(&self) {
         // Taken under the lock: of two writers, the older state must not replace the newer one.
         let mut latest = self.latest.write().unwrap_or_else(PoisonError::into_inner);

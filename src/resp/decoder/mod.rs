@@ -103,7 +103,7 @@ pub struct Decoder {
     start: usize,
     /// Number of arguments that the request which is being parsed still lacks; 0 between requests.
     missing: usize,
-    /// Length in bytes of the argument that is being parsed, if its length line has been parsed.
+    /// Length in bytes of the argument that is being parsed; `None` while its length line is not complete.
     bulk: Option<usize>,
     /// Position in the read buffer up to which the current line was searched for its end without success.
     searched: usize,

@@ -45,8 +45,8 @@ struct Turns {
     report: Mutex<SliceReport>,
 }
 
-/// Executes the slices that are requested on standard input, and reports each on standard output. Returns the result of
-/// all slices together, without warm-ups.
+/// Runs the store for each slice of time that is requested on standard input, and reports each on standard output.
+/// Returns the measurement of all slices together, without those of the warm-up.
 pub(super) fn serve(
     bench: &InProcessBench<'_>,
     workload: &Workload,

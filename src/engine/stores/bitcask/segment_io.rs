@@ -305,7 +305,7 @@ impl Files {
         Ok(())
     }
 
-    /// Writes a manifest that lists all segments.
+    /// Writes the manifest, the file that lists all segments of the store.
     ///
     /// # Errors
     ///
