@@ -120,9 +120,9 @@ pub fn serve(
         log::info!("synced and closed {} in {:.3} s", config.path(), begin.elapsed().as_secs_f64());
     }
     let fault = store.read_only_cause().map_or(Ok(()), |fault| Err(Error::Fault(fault.into())));
-    if !store.reads_may_wait() {
+    if store.info().capabilities.memory_resident {
         // Freeing tens of millions of keys one by one takes many seconds; the end of the process frees them at
-        // once.
+        // once. Not so for RocksDB without files: its threads would use what the end of the process has destroyed.
         mem::forget(shared.clone());
     }
     outcome.and(closed).and(fault)
