@@ -1,4 +1,4 @@
-//! Execution of commands on keys: the only place that calls their functions.
+//! Execution of commands that read or write keys, in a commit or under a snapshot.
 
 use super::{
     error::{self, Error},
@@ -154,12 +154,12 @@ impl Read {
     }
 }
 
-/// Progress of a read request over the values of its keys.
+/// Progress of a read request: the values of its keys that it has got so far.
 #[derive(Clone, Copy, Default)]
 struct ReadCall {
-    /// Number of values that the request has taken.
+    /// Number of values of the request's keys that it has got so far.
     keys: usize,
-    /// Number of values that `Read::Count` has counted.
+    /// Number of values so far for which the function of `Read::Count` returned `true`.
     count: i64,
     hits: KeyHits,
 }
@@ -202,11 +202,12 @@ pub struct ReadLimits {
     /// Maximum size in bytes of the values in the reply of one request, together with the values that earlier
     /// commands such as BITCOUNT have read.
     pub copy: usize,
-    /// Total size of the replies in bytes; once it is reached, no further request is answered.
+    /// Size of the reply buffer, in bytes, from which no further request is answered.
     pub reply: usize,
 }
 
-/// Answers read requests under one snapshot. The engine passes the values of their keys one by one.
+/// Answers read requests under one snapshot, from the values of their keys, which the engine passes to
+/// [`StepReader::visit`] one by one.
 pub struct StepReader<'r> {
     lookups: &'r [Lookup],
     requests: &'r Requests,

@@ -22,7 +22,7 @@ pub const REDIS_VERSION: &str = "7.0.15";
 
 /// State of the server that commands can read and change.
 pub struct ServerState {
-    /// Store with the data.
+    /// Store whose data the server's commands read and write.
     pub store: Arc<Store>,
     /// Names and values of the settings that CONFIG GET returns and that do not change at run time.
     pub settings: Vec<(&'static str, String)>,
@@ -55,13 +55,13 @@ pub struct ServerState {
     pub seen: Mutex<[CounterSnapshot; 2]>,
     /// TCP port on which the server listens; 0: none.
     pub port: u16,
-    /// Start time of the server.
+    /// Time at which the server was started.
     pub started: Instant,
     /// Statistics of each worker.
     pub stats: Vec<CachePadded<Stats>>,
 }
 
-/// Values of the counters of requests, received and sent bytes at one time.
+/// Numbers of requests, of received and of sent bytes of the whole server at one time, from which INFO computes rates.
 #[derive(Clone, Copy, Debug)]
 pub struct CounterSnapshot {
     time: Instant,
@@ -70,7 +70,7 @@ pub struct CounterSnapshot {
     sent: u64,
 }
 
-/// Rates of requests and traffic, per second.
+/// Rates of the whole server that INFO shows: requests and bytes per second, since an earlier INFO.
 #[derive(Clone, Copy, Debug)]
 pub struct Rates {
     /// Requests per second.
@@ -89,7 +89,7 @@ impl CounterSnapshot {
 }
 
 impl ServerState {
-    /// Returns the sum of one counter over all workers.
+    /// Returns the sum over all workers of the counter that `counter` selects.
     pub fn total(&self, counter: impl Fn(&Stats) -> &AtomicU64) -> u64 {
         self.stats.iter().map(|worker| counter(worker).load(Ordering::Relaxed)).sum()
     }
@@ -99,7 +99,7 @@ impl ServerState {
         self.stats.iter().map(|worker| worker.connections.load(Ordering::Relaxed)).sum()
     }
 
-    /// Returns the statistics of the command or subcommand number `index` of the table, summed over all workers;
+    /// Returns the statistics of the command or subcommand with the index `index` in `names`, summed over all workers;
     /// `None` if no client has used it.
     pub fn command_total(&self, index: usize) -> Option<CommandTotal> {
         CommandTotal::of(self.stats.iter().map(|worker| &**worker), index)
@@ -143,7 +143,7 @@ impl ServerState {
         self.spikes.note(event::SYNC, time);
     }
 
-    /// Resets the statistics (CONFIG RESETSTAT).
+    /// Resets all statistics that CONFIG RESETSTAT resets.
     pub fn reset_statistics(&self) {
         self.stats.iter().for_each(|worker| worker.reset());
         self.groups.reset();

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-/// Action of the connection after a reply.
+/// Action of the connection after the reply to a request was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AfterReply {
     /// The connection reads the next request.
@@ -62,7 +62,7 @@ impl WaitRequest {
     }
 }
 
-/// State of one connection.
+/// State of one connection that its commands can read and change.
 #[derive(Debug)]
 pub struct Session {
     member: ClientRegistration,

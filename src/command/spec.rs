@@ -12,10 +12,11 @@ use crate::{
 };
 use hashbrown::HashMap;
 
-/// Function of a command that is answered from the state of the connection and of the server.
+/// Function of a command that is answered at once, on the worker, from the state of the connection and of the server.
 pub type SessionCommand = fn(&mut Session, &ServerState, Args<'_>, &mut Reply);
 
-/// Function of a command that reads or changes the state of the server and may take long.
+/// Function of a command that reads or changes the state of the server and may take long, so that a blocking thread
+/// calls it.
 pub type BlockingCommand = fn(&ServerState, Args<'_>, &mut Reply) -> Result<(), Error>;
 
 /// Function of a command that reads keys through a [`Keyspace`].
@@ -47,17 +48,18 @@ pub enum Handler {
     /// Every argument is a key; the reply is the number of keys for which the function returns `true`. Very many keys
     /// are written in chunks, each in a commit of its own.
     DeleteEach(DeleteCommand),
-    /// Reads keys through a [`Keyspace`]: a scan, or single values; may take long.
+    /// Reads keys through a [`Keyspace`]: a scan, or single values; may take long, so that a blocking thread executes
+    /// it.
     Keyspace(KeyspaceCommand),
     /// Answered at once from the state of the connection and of the server.
     Session(SessionCommand),
-    /// Describes commands, from the command table.
+    /// Replies with facts about commands, from the command table, such as COMMAND does.
     Commands(TableCommand),
-    /// Reads or changes the state of the server; may take long.
+    /// Reads or changes the state of the server; may take long, so that a blocking thread executes it.
     Blocking(BlockingCommand),
     /// Queues requests (MULTI), executes queued ones (EXEC), or changes the watched keys.
     Transaction(Transaction),
-    /// Has subcommands, which have handlers of their own.
+    /// Does nothing itself: the command has subcommands, each with a handler of its own.
     Subcommands,
 }
 
@@ -118,11 +120,11 @@ pub struct Spec {
     pub name: &'static str,
     /// Number of arguments including the name; if negative, the minimum number (Redis' convention).
     pub arity: i32,
-    /// Positions of the keys among the arguments.
+    /// Positions of the command's keys among its arguments.
     pub keys: Keys,
     /// Function of the command and the way in which it is executed.
     pub handler: Handler,
-    /// Properties of the command.
+    /// Flags of the command: those of Redis, and kvbench's own.
     pub flags: Flags,
     /// Group of the command, as in COMMAND DOCS.
     pub group: Group,
@@ -171,17 +173,17 @@ impl Spec {
         Self { subcommands, ..Self::new(name, -2, NO_KEY, Handler::Subcommands, flags) }
     }
 
-    /// Sets the group, the first version of Redis that had the command, and the summary.
+    /// Returns the row with this group, first version of Redis that had the command, and summary.
     pub(super) const fn about(self, group: Group, since: &'static str, summary: &'static str) -> Self {
         Self { group, categories: group.category(), since, summary, ..self }
     }
 
-    /// Sets the ACL categories of a command that has not only that of its group.
+    /// Returns the row with these ACL categories, for a command that has not only the category of its group.
     pub(super) const fn in_categories(self, categories: &'static str) -> Self {
         Self { categories, ..self }
     }
 
-    /// Returns `true` if the command has one of the flags.
+    /// Returns `true` if the command has at least one of the flags.
     pub fn has(&self, flags: Flags) -> bool {
         self.flags & flags != 0
     }
@@ -257,11 +259,11 @@ pub enum Refusal {
 /// Result of looking up the command of a request.
 #[derive(Clone, Copy)]
 pub enum Lookup {
-    /// Command, or subcommand, that can be executed.
+    /// Row of the command or subcommand of a request that can be executed, with the index of its counters.
     Known(&'static Spec, StatsIndex),
-    /// Command, or subcommand, of a request that is refused.
+    /// Row of the command or subcommand of a request that is refused, with the index of its counters and the reason.
     Refused(&'static Spec, StatsIndex, Refusal),
-    /// No command of this name is enabled.
+    /// No command with the name in the request exists, or it is disabled on this server.
     Unknown,
 }
 
@@ -278,7 +280,7 @@ pub struct CommandTable {
 }
 
 impl CommandTable {
-    /// Creates a table of `rows`.
+    /// Creates the command table of a server, in which the commands in `rows` are enabled.
     pub(super) fn new(rows: Vec<&'static Spec>) -> Self {
         let mut next = 0;
         let by_name = rows.iter().map(|spec| {
@@ -290,12 +292,12 @@ impl CommandTable {
         Self { rows, by_name }
     }
 
-    /// Returns the rows of all commands, family by family.
+    /// Returns the rows of all enabled commands, without their subcommands, family by family.
     pub fn rows(&self) -> &[&'static Spec] {
         &self.rows
     }
 
-    /// Returns all commands, each followed by its subcommands.
+    /// Returns the rows of all enabled commands, each followed by those of its subcommands.
     pub(super) fn all(&self) -> impl Iterator<Item = &'static Spec> {
         self.rows.iter().flat_map(|spec| std::iter::once(*spec).chain(spec.subcommands))
     }
@@ -320,13 +322,14 @@ impl CommandTable {
         words.next().map_or(Some(spec), |word| spec.subcommand(word).map(|(_, spec)| spec))
     }
 
-    /// Returns the names that have counters of their own: commands, and `command|subcommand`.
+    /// Returns the names of all commands, and of their subcommands as `command|subcommand`. The index of a name is also
+    /// that of its counters ([`StatsIndex`]).
     pub fn names(&self) -> Vec<&'static str> {
         self.all().map(|spec| spec.name).collect()
     }
 
-    /// Finds the row for a request. `last` caches the name and the row of the previous request: in a pipeline,
-    /// most requests have the same name. `kinds` counts how often the command changes.
+    /// Finds the row for a request. `last` caches the name and the row of the previous request: in a pipeline, most
+    /// requests have the same name. Adds to `kinds` if the command may differ from that of the previous request.
     #[inline]
     pub fn lookup<'a>(&self, args: Args<'a>, last: &mut LastLookup<'a>, kinds: &mut usize) -> Lookup {
         let name = args.get(0);
@@ -345,7 +348,8 @@ impl CommandTable {
         }
     }
 
-    /// Finds the command named `name`, which differs from the last request's name, and makes it the last one.
+    /// Finds the command named `name`, which differs from the name that `last` caches, and caches it there if it
+    /// exists. Adds one to `kinds` unless the name differs in case only.
     fn find_other<'a>(
         &self,
         name: &'a [u8],
@@ -383,7 +387,7 @@ fn lookup_subcommand(parent: &'static Spec, index: StatsIndex, args: Args<'_>) -
     }
 }
 
-/// Writes the reply to HELP: the subcommands of the command, each with its summary.
+/// Writes the reply to the subcommand HELP of a command: its subcommands, each with its summary.
 pub(super) fn help(commands: &CommandTable, args: Args<'_>, reply: &mut Reply) {
     let Some(parent) = commands.find(args.get(0)) else { return reply.null() };
     let name = parent.name.to_ascii_uppercase();

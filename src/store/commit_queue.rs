@@ -57,7 +57,8 @@ struct State<W> {
 }
 
 impl<W> Default for CommitQueue<W> {
-    /// Creates the commit queue for a single commit thread.
+    /// Creates a commit queue for a single commit thread, which takes the commit requests in order, whatever their
+    /// keys.
     fn default() -> Self {
         let (waiting, keys, hasher) = Default::default();
         let state = State { waiting, idle: 0, closed: false, groups: 0, keys, has_any_key: false };
@@ -95,7 +96,8 @@ impl<W> State<W> {
         taken
     }
 
-    /// Records that a commit group is no longer in progress; `keys` are the hashes of the keys that it used.
+    /// Records that a commit group has ended, so that other groups may use its keys; `keys` are the hashes of the keys
+    /// that it used.
     fn release(&mut self, keys: &[u64]) {
         for key in keys {
             self.keys.remove(key);
@@ -129,8 +131,9 @@ impl<W> CommitQueue<W> {
         self.wake.notify_all();
     }
 
-    /// Calls `carry_out` with group after group of at most `most` bytes of requests, until the queue is closed.
-    /// `size` returns the bytes of a request. The other arguments are those of [`CommitQueue::run`].
+    /// Calls `carry_out` with group after group of at most `most` bytes of requests (or one request), until the queue
+    /// is closed and empty. `size` returns the bytes of a request. The other arguments are those of
+    /// [`CommitQueue::run`].
     pub fn serve_sized(
         &self,
         most: usize,
@@ -162,8 +165,8 @@ impl<W: Work> CommitQueue<W> {
         if store.commits_concurrently() { Self::disjoint() } else { Self::default() }
     }
 
-    /// Commits group after group until the queue is closed. `clients` returns the number of clients that may add
-    /// commit requests; `deliver` takes the commit requests of each group back, with the duration of the commit.
+    /// Commits group after group until the queue is closed and empty. `clients` returns the number of clients that may
+    /// add commit requests; `deliver` takes the commit requests of each group back, with the duration of the commit.
     ///
     /// If a commit is a transaction of several machines ([`CommitQueue::disjoint`]), several threads may call this
     /// concurrently, because each waits for the network. A commit request that has a key in common with a group in
@@ -178,8 +181,8 @@ impl<W: Work> CommitQueue<W> {
         self.serve(most, clients, |group| store.commit(group), deliver);
     }
 
-    /// Calls `carry_out` with group after group of at most `most` bytes of requests, until the queue is closed.
-    /// `clients` and `deliver` are those of [`CommitQueue::run`].
+    /// Calls `carry_out` with group after group of at most `most` bytes of requests (or one request), until the queue
+    /// is closed and empty. `clients` and `deliver` are those of [`CommitQueue::run`].
     pub fn serve(
         &self,
         most: usize,
@@ -194,7 +197,7 @@ impl<W: Work> CommitQueue<W> {
 impl<W> CommitQueue<W> {
     /// Waits for commit requests and moves a group of them to `group` with `take`. Returns `false` if the queue is
     /// closed and empty. `keys` contains the hashes of the keys of the thread's group before, which it releases, and
-    /// afterwards those of the new group.
+    /// after the call those of the new group.
     fn take_group(
         &self,
         group: &mut Vec<W>,

@@ -34,7 +34,8 @@ impl ExpirationClock {
         self.0.get()
     }
 
-    /// Returns the value in `stored`, or `None` if it is absent or has expired.
+    /// Returns the value in the stored value `stored` (`None`: absent) without its header, or `None` if it is absent or
+    /// has expired.
     #[inline(always)]
     pub fn unexpired<'v>(&self, stored: Option<&'v [u8]>) -> Option<&'v [u8]> {
         match stored {
@@ -45,7 +46,8 @@ impl ExpirationClock {
         }
     }
 
-    /// Returns the value in `stored` with its expiration time, or `None` if it is absent or has expired.
+    /// Returns the value in the stored value `stored` (`None`: absent) with its expiration time, or `None` if it is
+    /// absent or has expired.
     #[inline(always)]
     pub fn entry<'v>(&self, stored: Option<&'v [u8]>) -> Option<Entry<'v>> {
         match stored {
@@ -54,7 +56,8 @@ impl ExpirationClock {
         }
     }
 
-    /// Returns the expiration time in `stored`, or `None` if the value does not expire.
+    /// Returns whether the expiration time of the stored value `stored` has passed or when it comes, or `None` if the
+    /// value does not expire.
     pub(super) fn expires(&self, stored: &[u8]) -> Option<Expires> {
         match key_value_headers::entry(stored).deadline {
             0 => None,

@@ -39,7 +39,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Pause of active expiration after a commit, or a step of the scan, failed.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-/// Expiration times of a store's keys, as far as they are kept in memory.
+/// Expiration times of a store's keys that are kept in memory for active expiration: all of them, or the earliest ones.
 #[derive(Default)]
 pub struct Expiry {
     /// Number of expired values that were removed since the start.
@@ -72,7 +72,8 @@ enum ExpiryJob {
 impl Index {
     /// Records the expiration time `deadline` of `key`, in place of an earlier one. Above [`MAX_KEY_MEMORY`], the
     /// latest expiration times, maybe this one, are forgotten, and the index becomes incomplete. Returns `true` if
-    /// `deadline` is new for the key and now the earliest of all: the thread must wake for it.
+    /// `deadline` is new for the key and now the earliest of all: the thread that removes expired values must then be
+    /// woken.
     fn add(&mut self, deadline: u64, key: &[u8]) -> bool {
         let key: Arc<[u8]> = match self.deadlines.get_key_value(key) {
             Some((_, old)) if *old == deadline => return false,
@@ -97,8 +98,9 @@ impl Index {
         self.order.first().is_some_and(|(first, _)| *first == deadline)
     }
 
-    /// Records an expiration time that was read from the store. A commit may have recorded another one since then:
-    /// the earlier of the two stays, because a removal that comes too early records the current one again.
+    /// Records an expiration time that a scan or a removal has read from the store. A commit may have recorded another
+    /// one since then: the earlier of the two is kept, because a removal that comes too early records the current one
+    /// again.
     fn add_read(&mut self, deadline: u64, key: &[u8]) {
         if self.deadlines.get(key).is_none_or(|recorded| deadline < *recorded) {
             self.add(deadline, key);
@@ -170,8 +172,8 @@ impl Expiry {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until values have expired, a step of a scan is due, or [`Expiry::stop`] is called, and returns
-    /// that job.
+    /// Waits until values have expired, a step of the scan of all keys is due, or [`Expiry::stop`] is called, and
+    /// returns the job for it.
     fn next(&self) -> ExpiryJob {
         let mut index = self.lock();
         loop {
@@ -260,7 +262,7 @@ impl Store {
         group.into_iter().find_map(|work| work.error).map_or(Ok(()), Err)
     }
 
-    /// Runs the next step of a scan of all keys, and keeps the expiration times that it finds.
+    /// Runs the next step of the scan of all keys, and keeps the expiration times that it finds for active expiration.
     fn scan_step(&self, mut walk: IncrementalScan) -> Result<(), Error> {
         let mut found: Vec<(u64, Vec<u8>)> = Vec::new();
         let level = if self.expiry.lock().walked { Level::Debug } else { Level::Warn };
@@ -289,12 +291,12 @@ impl Store {
     }
 }
 
-/// Commit request that removes those values of `keys` that have expired.
+/// Commit request of active expiration, which removes those values of `keys` that have expired.
 struct ExpireBatch {
     keys: Vec<Arc<[u8]>>,
     removed: u64,
-    /// Keys whose values had not expired, with the current expiration times: each value was written again after its
-    /// earlier expiration time was recorded, or the clock was set back.
+    /// Keys of the batch whose values turned out not to have expired, with their current expiration times: the value
+    /// was written again after its earlier expiration time was recorded, or the clock was set back.
     alive: Vec<(u64, Arc<[u8]>)>,
     error: Option<Error>,
 }

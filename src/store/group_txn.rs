@@ -137,8 +137,8 @@ impl<'g> Txn<'g> {
         self.space = Database::default();
     }
 
-    /// Ends a request that is followed by others of the same commit request. Returns `true` if it is committed
-    /// separately: with hash slots.
+    /// Ends a request that is followed by others of the same commit request. Returns `true` if the store has hash
+    /// slots, so that the request is committed separately.
     pub fn end_request(&mut self) -> bool {
         let is_alone = self.store.is_sharded();
         if is_alone {
@@ -279,7 +279,8 @@ impl<'g> Txn<'g> {
         Ok(())
     }
 
-    /// Sets `key` if it, or the value, may need a header, or if this may fail.
+    /// Sets `key` like [`Txn::put`], for the cases that are rare: the key or the value may need a header, or the write
+    /// may fail.
     #[cold]
     fn put_slow_path(&mut self, key: &'g [u8], value: &'g [u8]) -> Result<(), Error> {
         self.check_key(key)?;
@@ -354,8 +355,8 @@ impl<'g> Txn<'g> {
         Ok(())
     }
 
-    /// Removes the stored key `stored` if its value has expired. Returns its expiration time or that it has passed,
-    /// or `None` if there is no value, or one that does not expire.
+    /// Removes the stored key `stored` if its value has expired. Returns whether its expiration time has passed or will
+    /// come, or `None` if there is no value, or one that does not expire.
     pub(super) fn delete_if_expired(&mut self, stored: &'g [u8]) -> Result<Option<Expires>, Error> {
         self.check_writable()?;
         let found =
@@ -399,8 +400,8 @@ impl<'g> Txn<'g> {
         if self.watched { self.touch_all() } else { Ok(()) }
     }
 
-    /// Marks those watched keys as modified that exist. With hash slots the keys cannot be read in one transaction:
-    /// all watched keys are marked.
+    /// Marks the watched keys that exist as modified, for a removal of all keys. With hash slots the keys cannot be
+    /// read in one transaction: all watched keys are marked.
     #[cold]
     fn touch_all(&mut self) -> Result<(), Error> {
         for stored in self.store.watches().keys() {
@@ -422,8 +423,8 @@ impl<'g> Txn<'g> {
         }
     }
 
-    /// Begins to watch `key`, and returns its present state for the comparison in a later commit. Returns `None` if
-    /// `watched`, the keys that the client watches already, has it.
+    /// Begins to watch `key`, and returns its present state for the comparison in a later commit. Returns `None` if the
+    /// client watches the key already: `watched` are its watched keys.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Numbers of keys per database.
+//! Number of keys of each database, and of those with an expiration time, for INFO; and the cache of the last count.
 
 use std::{
     collections::BTreeMap,

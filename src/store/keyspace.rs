@@ -1,4 +1,5 @@
-//! Reads of many keys of one database, in the engine's state or in that of a transaction.
+//! Reads of many keys of one database (MGET, SCAN, DBSIZE and others), in the engine's current state or within a
+//! transaction.
 
 use super::{
     Error, Store,
@@ -20,8 +21,8 @@ pub type VisitEntry<'v> = dyn FnMut(&[u8], Result<Entry<'_>, Error>) -> ControlF
 /// Callback that receives the index of a key in the request, and its value, or `None` if the key does not exist.
 pub type VisitLookup<'v> = dyn FnMut(usize, Option<Entry<'_>>) + 'v;
 
-/// Stored keys of one step of an unordered engine, the index of the next one to visit, and the engine's position
-/// behind them (0: end).
+/// Stored keys that one step of an unordered engine's incremental scan has returned, the index of the next one to
+/// visit, and the engine's position behind them (0: end).
 type ScanStep = (Arc<[Box<[u8]>]>, usize, u64);
 
 /// Maximum number of keys whose values one step of an incremental scan reads in one call of the engine.
@@ -61,8 +62,8 @@ pub trait Keyspace {
     /// Returns `true` if scans visit keys in ascending order.
     fn is_ordered(&self) -> bool;
 
-    /// Continues an incremental scan at `cursor` (0: start) for about `count` keys. Returns the cursor to continue
-    /// from, 0 at the end. Visits every key that exists throughout the scan.
+    /// Continues an incremental scan of the database at `cursor` (0: start) for about `count` keys. Returns the cursor
+    /// to continue from, 0 at the end. The whole scan visits every key that exists throughout at least once.
     ///
     /// # Errors
     ///
@@ -123,7 +124,7 @@ impl Keyspace for StoreKeyspace<'_> {
 }
 
 impl Store {
-    /// Runs one step of an incremental scan of the stored pairs of a database: see [`Keyspace::walk`].
+    /// Runs one step of an incremental scan (SCAN) of the keys of a database: see [`Keyspace::walk`].
     pub(super) fn walk(
         &self,
         space: Database,

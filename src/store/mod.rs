@@ -65,7 +65,7 @@ pub use watch::Watch;
 
 use crate::engine;
 
-/// Size in bytes of the smallest memory page.
+/// Size in bytes of the smallest memory page of any system: [`Store::fetch`] touches each page of a value.
 const PAGE: usize = 4096;
 
 /// Error of an operation of the store: of the engine, or of the store itself.
@@ -174,7 +174,7 @@ pub struct Store {
     writer: Mutex<Scratch>,
     /// Number of commits that take long and hold the lock of commits, or wait for it.
     long: AtomicUsize,
-    /// State of writes that no sync has covered; unused if each commit is synced.
+    /// Times of the writes that no sync has covered, and of the syncs; unused if each commit is synced.
     unsynced: SyncTracker,
     /// Expiration times of keys that are kept in memory, for active expiration.
     expiry: Expiry,
@@ -190,7 +190,7 @@ pub struct Store {
 /// Redis uses the same limit.
 pub const MAX_UNSYNCED: Duration = Duration::from_secs(2);
 
-/// Memory of a commit that the next commit reuses.
+/// Memory of a commit (write batch, copies of keys and values) that the next commit reuses.
 #[derive(Default)]
 struct Scratch {
     arena: Bump,
@@ -369,8 +369,8 @@ impl Store {
         MarkerRecords::from_bits(self.own.load(Ordering::Relaxed))
     }
 
-    /// Keeps in memory the expiration times that a commit has set, and the marker records after it (`None` if
-    /// unchanged).
+    /// Keeps in memory the expiration times that a commit has set, each with its stored key, and the marker records
+    /// that the data hold after the commit (`None` if unchanged).
     #[inline]
     fn note(&self, deadlines: &[(u64, &[u8])], own: Option<MarkerRecords>) {
         if let Some(own) = own {
@@ -440,7 +440,7 @@ impl Store {
         Ok(self.engine.disk_size()?)
     }
 
-    /// Returns the values that the engine reports about itself: see [`Engine::gauges`].
+    /// Returns the gauges of the engine, values that it reports about itself: see [`Engine::gauges`].
     pub fn figures(&self) -> Vec<engine::Gauge> {
         self.engine.gauges()
     }

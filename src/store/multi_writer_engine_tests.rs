@@ -23,7 +23,7 @@ struct Data {
     /// Pair that another client writes at the start of the next commit, so that the commit may conflict.
     meddling: Option<(Vec<u8>, Vec<u8>)>,
     pub commits: u64,
-    /// Keys of each call of [`Transaction::prefetch`], in the order of the calls.
+    /// Keys that each call of [`Transaction::prefetch`] has got, in the order of the calls.
     prefetched: Vec<Vec<Vec<u8>>>,
 }
 

@@ -10,7 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Interval of the heartbeat, which detects that this process was stopped. Shorter stops are not noticed.
+/// Interval at which the heartbeat, a thread, wakes up to detect that this process was stopped. Shorter stops are not
+/// noticed.
 const TICK: Duration = Duration::from_millis(50);
 
 static CLOCK: LazyLock<Clock> = LazyLock::new(|| Clock { start: Instant::now(), beats: Mutex::default() });
@@ -77,7 +78,8 @@ fn time_without_cpu(file: &File) -> Option<Duration> {
     text.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
-/// Stops that a heartbeat has noticed: it woke up late, and not because it waited for a CPU.
+/// State of the heartbeat, a thread that wakes up every [`TICK`]: if it wakes up late, and not because it waited for a
+/// CPU, the process was stopped.
 struct Heartbeat {
     /// Time of the last beat of the heartbeat, since the start of the clock.
     last: Duration,
@@ -88,8 +90,9 @@ struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Records a beat at `elapsed`. `delayed` is the time that the thread has waited for a CPU so far, or `None` if
-    /// that is not known; the next beat with a time then makes up for it.
+    /// Records a beat of the heartbeat at `elapsed` after the start of the clock, and adds a stop since the last beat
+    /// to the stopped time. `delayed` is the time that the thread has waited for a CPU so far, or `None` if that is not
+    /// known; the next beat with a time then makes up for it.
     fn beat(&mut self, elapsed: Duration, delayed: Option<Duration>) {
         let delayed = delayed.unwrap_or(self.delayed);
         let waited = delayed.saturating_sub(self.delayed);
@@ -101,8 +104,9 @@ impl Heartbeat {
         (self.last, self.delayed) = (elapsed, delayed);
     }
 
-    /// Returns the time for which the process was running, `elapsed` after the start of the clock. Directly after a
-    /// stop, the heartbeat has not noticed it yet.
+    /// Returns for how long this process has run, without its stops, at `elapsed` after the start of the clock. At most
+    /// two [`TICK`]s since the last beat count: after a longer time, the process was stopped and the heartbeat has not
+    /// noticed it yet.
     fn running_at(&self, elapsed: Duration) -> Duration {
         elapsed.min(self.last + 2 * TICK).saturating_sub(self.stopped)
     }

@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-/// Map in memory, with limits and faults for tests.
+/// Engine for tests: a map in memory, with a limit on write batches, syncs that the test ends, and faults.
 struct Limited {
     engine: Box<dyn Engine>,
     /// Maximum size of a write batch in bytes; a larger one fails as on a full disk.
@@ -26,7 +26,7 @@ struct Limited {
     /// Channels to the test: for each sync, one announces its start, and the other receives the outcome with which
     /// it ends.
     syncs: Option<Mutex<(Sender<()>, Receiver<Outcome>)>>,
-    /// `true` if all reads fail.
+    /// `true` if all reads of the test engine fail.
     unreadable: bool,
     /// Function that returns the error that scans report for the value of the key `victim`; `None` for no error.
     victim: Option<fn() -> engine::Error>,

@@ -93,7 +93,7 @@ enum Kind {
     ),
     /// Password of the server; CONFIG GET shows an empty string instead.
     Password,
-    /// Output buffer limit of normal clients, in bytes: `normal BYTES 0 0`.
+    /// Maximum number of unsent reply bytes of a normal client, which CONFIG GET shows as `normal BYTES 0 0`.
     Buffer(fn(&ServerState) -> &AtomicI64),
 }
 

@@ -93,7 +93,7 @@ impl Text {
     }
 }
 
-/// Returns a size in Redis' human-readable form.
+/// Returns a number of bytes in Redis' human-readable form: `512B`, `1.50M`.
 fn human(bytes: u64) -> String {
     const UNITS: [(u32, char); 3] = [(30, 'G'), (20, 'M'), (10, 'K')];
     let unit = UNITS.iter().find(|(shift, _)| bytes >> shift > 0);

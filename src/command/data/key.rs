@@ -69,7 +69,8 @@ fn type_of(_: Args<'_>, value: Option<&[u8]>, reply: &mut Reply) {
     reply.simple(if value.is_some() { "string" } else { "none" });
 }
 
-/// Returns a copy of the value of a key, and its expiration time in milliseconds since 1970 (0: never).
+/// Returns a copy of the value of a key, and its expiration time in milliseconds since 1970 (0: never); `None` if the
+/// key does not exist.
 fn copied(entry: Option<Entry<'_>>) -> Option<(Vec<u8>, u64)> {
     entry.map(|entry| (entry.value.to_vec(), entry.deadline))
 }

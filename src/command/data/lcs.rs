@@ -49,7 +49,7 @@ impl Options {
     }
 }
 
-/// Lengths of the longest common subsequences of each prefix of one value and each prefix of the other.
+/// Table of the length of the longest common subsequence for each prefix of one value and each prefix of the other.
 struct Lengths {
     table: Vec<u32>,
     width: usize,
@@ -80,15 +80,15 @@ impl Lengths {
     }
 }
 
-/// Substring that two values have in common: its start in both, and its length in bytes.
+/// Substring that two values have in common: the indexes of its first byte in the two values, and its length in bytes.
 struct Match {
     a: usize,
     b: usize,
     length: usize,
 }
 
-/// Returns the longest common subsequence, and the common substrings that form it, the last one first, as Redis
-/// finds them.
+/// Returns the longest common subsequence of `a` and `b`, and the common substrings that form it, the last one first.
+/// If there are several, it is the one that Redis finds.
 fn trace(a: &[u8], b: &[u8], lengths: &Lengths) -> (Vec<u8>, Vec<Match>) {
     let (mut text, mut matches): (Vec<u8>, Vec<Match>) = (Vec::new(), Vec::new());
     let (mut row, mut column, mut open) = (a.len(), b.len(), false);

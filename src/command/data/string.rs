@@ -68,12 +68,12 @@ enum SetCondition {
 /// Change of the expiration time by SET and GETEX.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum SetExpiry<'a> {
-    /// No option: SET removes the expiration time, GETEX keeps it.
+    /// The request has no option on the expiration time: SET removes it, GETEX keeps it.
     #[default]
     Unsaid,
     Keep,
     Persist,
-    /// New expiration time: a number, its unit in milliseconds, and `true` if it is relative to now.
+    /// New expiration time: a number as text, the number of milliseconds in its unit, and `true` if it counts from now.
     At {
         number: &'a [u8],
         unit: u64,
@@ -82,8 +82,8 @@ enum SetExpiry<'a> {
 }
 
 impl SetExpiry<'_> {
-    /// Returns the new expiration time in Unix milliseconds; 0: never. Fails if it is invalid; `command` is named in
-    /// the error.
+    /// Returns the new expiration time in Unix time in milliseconds; 0 if no time is given. Fails if it is invalid;
+    /// `command` is named in the error.
     fn deadline(self, command: &[u8], now: impl FnOnce() -> u64) -> Result<u64, Error> {
         let Self::At { number, unit, relative } = self else { return Ok(0) };
         let number = parse_integer(number).ok_or(NOT_AN_INTEGER)?;
@@ -153,7 +153,8 @@ fn set<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result<(), E
     set_as(SetOptions::parse(args, 3, true)?, args, txn, reply)
 }
 
-/// Executes SET with options.
+/// Executes a SET with the given options: checks its condition, writes the value, and writes the reply (with GET, the
+/// old value).
 #[cold]
 fn set_as<'g>(
     options: SetOptions<'g>,

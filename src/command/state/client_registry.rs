@@ -62,7 +62,8 @@ impl Client {
         self.labels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the last command (`None`: none), the selected database and the time of the last request.
+    /// Records for CLIENT LIST, after a request of the connection: the index of its command in the list of command
+    /// names (`None` if it was not executed), the selected database, and the time `now`.
     pub fn note(&self, command: Option<usize>, database: usize, now: Instant) {
         let time = now.saturating_duration_since(self.since).as_millis();
         self.seen.store(u64::try_from(time).unwrap_or(u64::MAX), Ordering::Relaxed);

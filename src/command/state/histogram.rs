@@ -31,7 +31,8 @@ fn bucket(value: u64) -> usize {
     (1 + power as usize * PARTS + part).min(POWERS * PARTS)
 }
 
-/// Returns the upper bound of a bucket, which is not part of it, in nanoseconds.
+/// Returns the upper bound, in nanoseconds, of the bucket with the index `bucket`; the bound itself belongs to the next
+/// bucket.
 fn end(bucket: usize) -> u64 {
     let (power, part) = (bucket.saturating_sub(1) / PARTS, bucket.saturating_sub(1) % PARTS);
     if bucket == 0 { 1 << LEAST_BITS } else { (PARTS + part + 1) as u64 * ((1 << power) << (LEAST_BITS - 3)) }
@@ -67,7 +68,7 @@ impl Histogram {
     }
 }
 
-/// Copy of the counters of one or several histograms.
+/// Counters of a histogram, or of several added up, copied at one time.
 #[derive(Clone, Debug)]
 pub struct HistogramSnapshot {
     buckets: Vec<u64>,

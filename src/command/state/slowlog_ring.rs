@@ -19,11 +19,11 @@ const BYTES: usize = 128;
 pub struct SlowLogEntry {
     /// Number of the entry, ascending from 0 since the start of the server.
     pub id: u64,
-    /// Time at which the command ended, as Unix time in seconds.
+    /// Unix time in seconds at which the command was added to the slow log, directly after it ended.
     pub time: u64,
     /// Execution time of the command in microseconds.
     pub micros: u64,
-    /// Arguments of the request, shortened.
+    /// Arguments of the request: at most 32, each of at most 128 bytes; remarks replace what is left out.
     pub args: Vec<Vec<u8>>,
     /// Address of the client.
     pub peer: Box<str>,
@@ -107,8 +107,8 @@ impl SlowLog {
     }
 }
 
-/// Shortens arguments as Redis does: a remark replaces the surplus arguments, and another one the end of a long
-/// argument.
+/// Shortens the arguments of a request for SLOWLOG as Redis does: `... (N more arguments)` replaces those from the 32nd
+/// on if there are more than 32, and `... (N more bytes)` what follows the first 128 bytes of one.
 fn shorten<'a>(args: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
     let count = args.len();
     let kept = if count > ARGUMENTS { ARGUMENTS - 1 } else { count };

@@ -27,26 +27,30 @@ pub struct Stats {
     pub received: AtomicU64,
     /// Number of bytes that the worker has sent since the start or the last CONFIG RESETSTAT.
     pub sent: AtomicU64,
-    /// Number of keys that reads looked up and found since the start or the last CONFIG RESETSTAT.
+    /// Number of keys that reads of the worker's clients looked up and found since the start or the last CONFIG
+    /// RESETSTAT.
     pub keyspace_hits: AtomicU64,
-    /// Number of keys that reads looked up and did not find since the start or the last CONFIG RESETSTAT.
+    /// Number of keys that reads of the worker's clients looked up and did not find since the start or the last CONFIG
+    /// RESETSTAT.
     pub keyspace_misses: AtomicU64,
     /// Counters of each command, in the order of the command table; created when a command is first used.
     by_command: Box<[OnceLock<Box<CommandStats>>]>,
 }
 
 impl Stats {
-    /// Creates counters of value 0, for a table of `commands` names.
+    /// Creates the counters of one worker, all 0, for a command table of `commands` names.
     pub fn new(commands: usize) -> Self {
         Self { by_command: (0..commands).map(|_| OnceLock::new()).collect(), ..Self::default() }
     }
 
-    /// Returns the counters of one command, creating them on first use; `None` if `index` is outside the table.
+    /// Returns this worker's counters of the command with the index `index` in the list of command names, creating them
+    /// on first use; `None` if there is no such index.
     pub fn command(&self, index: usize) -> Option<&CommandStats> {
         Some(self.by_command.get(index)?.get_or_init(Box::default))
     }
 
-    /// Returns the counters of one command; `None` if the command was never used.
+    /// Returns this worker's counters of the command with the index `index` in the list of command names; `None` if the
+    /// worker has never counted a request of the command.
     pub fn used_command(&self, index: usize) -> Option<&CommandStats> {
         Some(self.by_command.get(index)?.get()?)
     }
@@ -61,7 +65,7 @@ impl Stats {
     }
 }
 
-/// Counters of one command on one worker.
+/// Counters of one command or subcommand on one worker, since the start or the last CONFIG RESETSTAT.
 #[derive(Debug, Default)]
 pub struct CommandStats {
     /// Number of requests of the command that were executed.
@@ -95,7 +99,7 @@ impl CommandStats {
     }
 }
 
-/// Counters of one command, summed over all workers.
+/// Counters of one command or subcommand, summed over all workers, since the start or the last CONFIG RESETSTAT.
 #[derive(Default)]
 pub struct CommandTotal {
     /// Number of requests of the command that were executed.
@@ -126,7 +130,7 @@ impl CommandTotal {
     }
 }
 
-/// Number of error replies by error code, the first word of a reply. Errors are rare enough for a lock.
+/// Number of error replies of the server by error code, the first word of the reply. Errors are rare enough for a lock.
 #[derive(Debug, Default)]
 pub struct ErrorStats(Mutex<BTreeMap<String, u64>>);
 
@@ -157,7 +161,8 @@ impl ErrorStats {
     }
 }
 
-/// Statistics of commits and of the syncs under `everysec`.
+/// Statistics of all commits of the server, and of its syncs under `everysec`, since the start or the last CONFIG
+/// RESETSTAT.
 #[derive(Debug, Default)]
 pub struct CommitStats {
     /// Number of connections whose writes shared a commit, times 1,024, because the histogram begins at 1,024.
