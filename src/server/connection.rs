@@ -172,7 +172,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Returns the buffers to the worker's pool, or keeps the bytes of an incomplete request.
+    /// Returns the buffers of `batch` to the worker's pool, after saving the bytes of an incomplete request; keeps the
+    /// buffers if these are more than [`PARTIAL_SIZE`].
     fn release_buffers(&mut self, mut batch: Box<RequestBatch>) {
         if batch.input.len() > PARTIAL_SIZE {
             self.kept_batch = Some(batch);
@@ -184,7 +185,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         batch.put();
     }
 
-    /// Executes every complete request in the buffer and writes the replies.
+    /// Executes every complete request that `batch` has received. Replies are collected in `batch`, and sent here only
+    /// when they exceed [`REPLY_SIZE`].
     async fn answer(&mut self, mut batch: Box<RequestBatch>) -> Result<Box<RequestBatch>, ConnectionEnd> {
         loop {
             let decoded = self.decoder.decode(&mut batch.input, &mut batch.requests);
@@ -323,7 +325,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 }
 
-/// Returns the limits on the size of a client's requests, which are lower before AUTH.
+/// Returns the limits on the size of a client's requests, which are lower until the client has authenticated.
 pub(super) fn limits(local: &WorkerState, session: &Session) -> Limits {
     let limits =
         Limits { query_buffer: as_size(&local.shared.context.live.query_buffer_limit), ..Limits::default() };
@@ -341,13 +343,14 @@ pub(super) enum CloseReason {
     Killed,
 }
 
-/// Timer of the time for which a connection has had no traffic.
+/// Timer that measures how long a connection has had no traffic, for `--timeout`.
 struct IdleTimer {
     client: Arc<Client>,
     context: Arc<command::ServerState>,
-    /// Value of `--timeout` when the timer was started, and the timer; `None` if there is no timeout.
+    /// Timer of the idle connection, with the value of the setting `timeout` when it was started; `None` if there is no
+    /// timeout.
     timer: Option<(Duration, Pin<Box<Sleep>>)>,
-    /// `true` if the timer of the idle connection was started after the latest traffic.
+    /// `true` if the timer was started after the connection's latest traffic; otherwise the next poll starts it again.
     armed: bool,
 }
 

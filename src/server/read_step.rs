@@ -21,8 +21,9 @@ use std::{
 /// thread.
 const MAX_COPY_ON_WORKER: usize = 2 << 20;
 
-/// Size of the replies of a step, in bytes, from which its remaining requests are left to the next step, if each read
-/// waits for the network. The next step reads their values again.
+/// Size of the reply buffer, in bytes, from which the remaining read requests are left to the next step, which reads
+/// their values again. For stores whose reads wait for the network, and clients without an output buffer limit;
+/// otherwise the size is [`REPLY_SIZE`].
 const SHARED_REPLY_SIZE: usize = 16 << 20;
 
 /// Maximum number of keys of one connection's read requests that are read together with those of other connections.
@@ -31,15 +32,16 @@ const MAX_GROUPED_KEYS: usize = 128;
 /// Maximum number of read requests of a connection that are answered under one snapshot.
 const MAX_READS_PER_STEP: usize = 1024;
 
-/// Executes the read requests of `step`, or as many of them as a worker may copy and the reply holds. Returns the
-/// number of answered requests, and `true` if the next request is too large for a worker.
+/// Executes the read requests of `step` on the worker, until one of them would copy more than [`MAX_COPY_ON_WORKER`]
+/// bytes, or the reply buffer has [`REPLY_SIZE`] bytes. Returns the number of answered requests, and `true` if the next
+/// request is too large for a worker.
 pub(super) fn read_on_worker(batch: &mut RequestBatch, step: &Step, store: &Store) -> (usize, bool) {
     let limits = ReadLimits { copy: MAX_COPY_ON_WORKER, reply: REPLY_SIZE };
     answer(batch, step, limits, |keys, visit| store.read(keys, visit))
 }
 
-/// Executes the read requests of `step` on a blocking thread, or as many of them as fit into the reply. Returns the
-/// number of answered requests.
+/// Executes the read requests of `step` on a blocking thread, until the size of the reply buffer reaches its limit.
+/// Returns the number of answered requests.
 pub(super) fn read(batch: &mut RequestBatch, step: &Step, store: &Store) -> usize {
     let limits = limits_off_worker(&batch.reply, store);
     answer(batch, step, limits, |keys, visit| store.read_long(keys, visit)).0
@@ -158,7 +160,8 @@ fn list_keys<'b>(
     }
 }
 
-/// Empties a vector of borrowed keys and gives its memory another lifetime; the closure is never called.
+/// Empties a vector of borrowed keys, and returns its memory as a vector of keys with another lifetime; the closure is
+/// never called.
 fn recycle<'b>(mut keys: Vec<&[u8]>) -> Vec<&'b [u8]> {
     keys.clear();
     keys.into_iter().map(|_| &[][..]).collect()

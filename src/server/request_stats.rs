@@ -100,8 +100,9 @@ impl StepStart {
         self.kind == Admission::Run || self.kind == Admission::Locked && spec.has(NO_AUTH)
     }
 
-    /// Counts `count` adjacent requests of one command, out of `all` requests of a step that took `time`.
-    /// Returns the index of the command's counters.
+    /// Counts `count` adjacent requests of one command, out of `all` requests of a step that took `time`, as executed
+    /// or as rejected; requests that were queued for EXEC are not counted. Returns the index of the command's counters
+    /// if they were executed.
     fn count(
         self,
         local: &WorkerState,

@@ -20,7 +20,8 @@ pub(super) struct Shared {
     pub access: Access,
     pub keepalive: Option<Duration>,
     pub queue: CommitQueue<CommitRequest>,
-    /// Requests for the threads that read for all connections, if reads wait for the network.
+    /// Queue of read requests for the threads that read for all connections, if reads wait for the network; otherwise
+    /// unused.
     pub reads: CommitQueue<CommitRequest>,
     pub inboxes: Vec<Mailbox>,
     pub shutdown: Notify,
@@ -51,15 +52,15 @@ impl Shared {
 
 /// Accepted connection that is sent to its worker.
 pub(super) enum AcceptedStream {
-    /// Connection accepted over TCP.
+    /// Connection accepted over TCP without TLS, with the address of the client.
     Tcp(std::net::TcpStream, SocketAddr),
-    /// Connection accepted on the TLS port.
+    /// Connection accepted on the TLS port, before its handshake, with the address of the client.
     Tls(std::net::TcpStream, SocketAddr),
     /// Connection accepted on the Unix socket, with the path of that socket.
     Unix(std::os::unix::net::UnixStream, Box<str>),
 }
 
-/// Channels to the workers, for accepted connections and their numbers.
+/// Channels to the workers, one for each, through which accepted connections are sent with their numbers.
 pub(super) type ConnectionSenders = Vec<mpsc::UnboundedSender<(u64, AcceptedStream)>>;
 
 /// Queue of commit requests that other threads have executed for the connections of one worker.

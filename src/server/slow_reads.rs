@@ -9,11 +9,12 @@ use std::{
 /// Maximum duration of a read request that does not delay other clients noticeably.
 const SLOW: Duration = Duration::from_micros(100);
 
-/// Maximum slow score: number of times that a client's next reads are executed on a blocking thread after slow ones.
+/// Maximum slow score of a client: number of times that its next reads, though fast, are executed on a blocking thread
+/// after many slow ones.
 const MAX_SLOW_SCORE: u8 = 250;
 
-/// Number of times that a client's next reads (each time those that are executed together) are treated like the slow
-/// ones before.
+/// Number of further times that reads of a client are treated as slow because earlier ones were; reads that are
+/// executed together count once.
 #[derive(Default)]
 struct SlowScore(u8);
 
@@ -51,7 +52,8 @@ impl SlowReadDetector {
         self.waiting.0 > 0
     }
 
-    /// Updates the scores after reads that were executed on the worker; `is_long` is `true` if they took long.
+    /// Updates the scores after reads that were executed on the worker; `is_long` is `true` if they took more than
+    /// [`SLOW`] per request.
     pub fn note_long(&mut self, is_long: bool) {
         self.cold.note(is_long);
         self.waiting.note(false);
@@ -68,7 +70,8 @@ impl SlowReadDetector {
 /// they waited for a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReadCost {
-    /// `true` if the reads took long: on a worker they would have delayed its other clients.
+    /// `true` if the reads waited for a device or took more than [`SLOW`] per request: on a worker they would have
+    /// delayed its other clients.
     pub is_cold: bool,
     /// `true` if the reads waited for a device.
     pub waited: bool,
@@ -81,18 +84,18 @@ impl BitOrAssign for ReadCost {
     }
 }
 
-/// Runs `read`, which returns the number of requests it has answered, and returns `true` if it took long per
-/// request. It reads the clock only twice, which matters on a worker; a read whose thread lost its core
-/// therefore counts as slow.
+/// Runs `read`, which returns the number of requests it has answered, and returns `true` if it took more than [`SLOW`]
+/// per request. It reads the clock only twice, which matters on a worker; a read whose thread lost its core therefore
+/// counts as slow.
 pub(super) fn is_long(read: impl FnOnce() -> usize) -> bool {
     let begin = Instant::now();
     let requests = read();
     each(begin.elapsed(), requests) > SLOW
 }
 
-/// Runs `read`, which returns the number of requests it has answered, and returns its cost: it waited for a
-/// device, or computed for long, as an engine does that reads a page from the page cache and decodes it. Time
-/// during which other threads had the core does not count.
+/// Runs `read`, which returns the number of requests it has answered, and returns whether it waited for a device, and
+/// whether it was slow: it waited, or used more than [`SLOW`] of CPU time per request, as an engine does that decodes a
+/// page. Time during which other threads had the core does not count.
 #[cfg(target_os = "linux")]
 pub(super) fn cost(read: impl FnOnce() -> usize) -> ReadCost {
     let (Some((begin, seen)), requests, Some((end, reads))) = (usage(), read(), usage()) else {

@@ -22,19 +22,21 @@ const MAX_EXEC_ON_WORKER: usize = 64 << 10;
 pub(super) enum StepKind {
     /// Read requests, under one snapshot.
     Read,
-    /// Write requests and the reads between them, in one commit.
+    /// Write requests and the reads between them, in one commit; with hash slots, one write, or several that read
+    /// nothing.
     Write,
-    /// One command that reads many keys.
+    /// One command that reads keys through a [`Keyspace`](crate::store::Keyspace), often many, executed on a blocking
+    /// thread.
     Keyspace(KeyspaceCommand),
-    /// One request that is answered at once.
+    /// One request that the worker answers from the state of the connection and of the server.
     Session(SessionCommand),
-    /// One command that describes commands.
+    /// One command that describes commands, such as COMMAND, answered by the worker.
     Commands(TableCommand),
-    /// One command that reads the state of the server.
+    /// One command that reads or changes the state of the server and may take long, executed on a blocking thread.
     Blocking(BlockingCommand),
     /// One request to queue for EXEC.
     Queue,
-    /// One transaction command.
+    /// One of the commands MULTI, EXEC, DISCARD, WATCH and UNWATCH.
     Transaction(command::Transaction),
     /// One request that cannot be executed; the reply is an error.
     Refuse,
@@ -50,14 +52,15 @@ pub(super) struct Step {
     pub requests: Range<usize>,
     /// Database that the client had selected before these requests.
     pub database: Database,
-    /// `true` if the requests would take too long on a worker, so that another thread executes them.
+    /// `true` if the requests may take too long for a worker, because of their size or the number of their keys, so
+    /// that another thread executes them.
     pub is_large: bool,
 }
 
 /// State of a connection that decides how its requests are executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClientMode {
-    /// Requests are executed.
+    /// Requests are executed, adjacent ones together if possible.
     Normal,
     /// Requests are executed, each one alone, because CLIENT REPLY SKIP suppresses one reply.
     OneByOne,
@@ -131,7 +134,7 @@ fn is_large_request(batch: &RequestBatch, index: usize) -> bool {
 }
 
 /// Returns the end of the step that begins with the next request: after the last request for which `last` returns
-/// `true`, and before the first one that is large or for which `joins` returns `false`.
+/// `true`, and before the first one that is large, cannot be executed, or for which `joins` returns `false`.
 fn extend(batch: &RequestBatch, joins: impl Fn(&Spec) -> bool, last: impl Fn(&Spec) -> bool) -> usize {
     let first = batch.next;
     let mut end = first + 1;

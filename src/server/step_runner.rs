@@ -121,7 +121,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Executes and commits the requests of `step`: on a commit thread or, if the store is entirely in memory, on
+    /// Executes and commits the requests of `step`: on a commit thread, unless the store is entirely in memory; then on
     /// the worker, or on a blocking thread if the worker would have to wait long.
     async fn commit(
         &mut self,
@@ -157,7 +157,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(request)
     }
 
-    /// Executes a transaction command.
+    /// Executes one of the commands MULTI, EXEC, DISCARD, WATCH and UNWATCH.
     async fn transact(
         &mut self,
         mut batch: Box<RequestBatch>,

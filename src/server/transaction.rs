@@ -20,7 +20,7 @@ struct Queue {
     aborted: bool,
 }
 
-/// Work of a transaction that needs a commit.
+/// Work of the commands WATCH and EXEC that needs a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommitJob {
     /// Watch the keys that the request WATCH names.
@@ -201,7 +201,8 @@ impl Transaction {
         self.has(|spec| spec.has(WHOLE_KEYSPACE))
     }
 
-    /// Returns `true` if the commit job is EXEC and neither its condition nor any queued request reads a key.
+    /// Returns `true` if the commit job is EXEC, no key is watched, and each queued request writes without reading a
+    /// key.
     pub fn is_blind(&self) -> bool {
         let Some(Queue { requests, commands, .. }) = &self.queue else { return false };
         let mut requests = commands.iter().enumerate().map(|(index, (spec, _))| (spec, requests.get(index)));
@@ -277,8 +278,8 @@ impl Transaction {
         self.queue.as_ref().map(|queue| queue.commands.len())
     }
 
-    /// Begins the reply to EXEC and ends the transaction. Returns `None` if the reply is complete because
-    /// nothing was executed.
+    /// Begins the reply to EXEC, ends the transaction, and returns the executed requests, whose replies the caller
+    /// appends. Returns `None` if nothing was executed; the reply is then complete.
     pub fn take_executed(&mut self, reply: &mut Reply) -> Option<Executed> {
         let result = mem::take(&mut self.result);
         let queue = self.queue.take()?;
