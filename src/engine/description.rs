@@ -239,7 +239,7 @@ impl OpenFiles {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// The engine's data are on this machine.
+    /// The engine is stable, and its data are on this machine.
     Stable,
     /// The engine's data are on this machine; the default build does not have it, and no measurement that others
     /// rely on contains it.
@@ -327,7 +327,8 @@ impl Capabilities {
     };
 }
 
-/// Static description of an engine. Each engine writes out every field.
+/// Static description of an engine: name, library, limits and guarantees. Each engine states every field, without
+/// defaults.
 #[derive(Debug, Serialize)]
 pub struct Info {
     /// Name of the engine in `--store`.
@@ -375,12 +376,12 @@ impl Info {
         self.own_format.unwrap_or(self.library)
     }
 
-    /// Returns `true` if the engine supports an fsync policy.
+    /// Returns `true` if the engine supports the fsync policy `fsync`, chosen when it is opened.
     pub fn supports(&self, fsync: Fsync) -> bool {
         fsync == Fsync::Always || self.fsync != FsyncSupport::AlwaysOnly
     }
 
-    /// Returns the caveats that are true with `durability`.
+    /// Returns the texts of the engine's caveats that are true for data kept as `durability` says.
     pub fn caveats_at(&self, durability: Durability) -> impl Iterator<Item = &'static str> {
         self.caveats.iter().filter(move |caveat| caveat.holds(durability)).map(|caveat| caveat.text)
     }

@@ -24,7 +24,7 @@ const PAGE: u64 = 4096;
 /// Writer of the frames of one batch.
 pub(super) struct FrameWriter<'a> {
     pub(super) storage: &'a dyn Storage,
-    /// Offset up to which the file is written: the start of the batch, then of its next frame.
+    /// Offset in the AOF at which the next frame of the batch is written: at first the start of the batch.
     pub(super) end: u64,
     pub(super) chain: FrameChain,
     /// Offset up to which the file is known to be durable, which each frame records.
@@ -34,7 +34,7 @@ pub(super) struct FrameWriter<'a> {
 }
 
 impl FrameWriter<'_> {
-    /// Encodes the batch into frames and writes them. In [`Form::Raw`], puts the offsets in the file of all
+    /// Encodes the batch into frames and writes them to the AOF. In [`Form::Raw`], puts the offsets in the file of all
     /// values into `places`.
     pub(super) fn write(
         &mut self,
@@ -98,7 +98,8 @@ impl FrameWriter<'_> {
     }
 }
 
-/// Writes padding at `end` for several more batches of `length` bytes, and returns the offset of its end.
+/// Writes padding to the file from the offset `end` on, as space for several more batches of `length` bytes. Returns
+/// the offset of its end.
 pub(super) fn prepare(storage: &dyn Storage, end: u64, length: usize) -> u64 {
     const BATCHES: usize = 16;
     static FILL: [u8; *PREPARED.start()] = [PADDING; *PREPARED.start()];

@@ -53,11 +53,11 @@ pub(in super::super) fn check(path: &Path) -> Result<CheckReport> {
 /// Result of the repair of an AOF.
 #[derive(Debug)]
 pub struct Repaired {
-    /// Number of records that are left in the AOF.
+    /// Number of records that the repair has left in the AOF.
     pub records: u64,
-    /// Length of the AOF that is left, in bytes.
+    /// Length of the AOF after the repair, in bytes.
     pub len: u64,
-    /// Descriptions of the corruption, with offsets; empty if there was none.
+    /// Descriptions of the corruption that the repair has found in the AOF, with offsets; empty if there was none.
     pub damage: Vec<String>,
     /// Paths of the files that hold what was removed from the AOF.
     pub removed: Vec<PathBuf>,
@@ -119,7 +119,8 @@ fn keep(mut file: &File, path: &Path, from: u64, to: u64) -> Result<PathBuf> {
     Ok(name)
 }
 
-/// Creates a new file `<path>.removed-<number>`, with the first number that is free.
+/// Creates a new file `<path>.removed-<number>`, with the first number from 1 on for which no file exists. Returns the
+/// file and its path.
 fn create_beside(path: &Path) -> Result<(File, PathBuf)> {
     let mut number = 1_u32;
     loop {

@@ -20,10 +20,10 @@ pub(in super::super) trait Storage: Send + Sync {
     /// Truncates or extends the file to `len` bytes.
     fn set_len(&self, len: u64) -> io::Result<()>;
 
-    /// `fdatasync`: the bytes and the length, without the times.
+    /// Makes the bytes and the length of the file durable, but not its times (`fdatasync`).
     fn sync_data(&self) -> io::Result<()>;
 
-    /// Releases the lock, so that other processes can open the file.
+    /// Releases the lock on the file, so that other processes can open the AOF.
     fn unlock(&self) -> io::Result<()>;
 
     /// Returns `true` if `path` is a name of the open file.

@@ -26,7 +26,7 @@ use std::hash::{BuildHasher, RandomState};
 /// Length of a frame's header line, in bytes.
 pub(super) const HEADER: usize = 49;
 
-/// Length of a start line, in bytes.
+/// Length of a start line, the first line of an AOF or of a section of it, in bytes.
 pub(super) const START: usize = 30;
 
 /// Size of a chunk in bytes: the body of a frame has one checksum for each chunk.
@@ -44,7 +44,8 @@ pub(in super::super) const FORMAT: &str = "kvbench's append-only file, format 2"
 /// Highest format number in a start line that this version can read.
 const LATEST: u32 = 3;
 
-/// Returns the digit for `form` that follows [`START_TAG`] in a start line: the format number.
+/// Returns the format number of an AOF whose records have the form `form`, as the digit that follows [`START_TAG`] in
+/// its start line.
 fn number(form: Form) -> u8 {
     match form {
         Form::Redis => b'2',
@@ -52,8 +53,8 @@ fn number(form: Form) -> u8 {
     }
 }
 
-/// Returns the prefix of the bytes that a start line's checksum covers. It differs between the forms, so that a
-/// flipped bit of the format number cannot turn one form into the other.
+/// Returns the bytes with which the checksum of a start line begins, before the line's numbers. They differ between the
+/// forms, so that a flipped bit of the format number cannot turn one form into the other.
 fn start_of_check(form: Form) -> [u8; 8] {
     match form {
         Form::Redis => *b"KVBSTART",

@@ -112,8 +112,8 @@ impl Aof {
         created
     }
 
-    /// Returns the log open for writes behind `tail`, the end of its replay, after a sync. An empty file first gets
-    /// a start line.
+    /// Returns the open log, whose next write goes behind `tail`, the end of its replay. Syncs the file and its name
+    /// before; an empty file first gets a start line.
     fn start(
         form: Form,
         file: Arc<File>,
@@ -192,8 +192,8 @@ pub(in super::super) fn corrupt_values(path: &Path, count: u64) -> String {
     )
 }
 
-/// Passes the writes of an AOF to `restore`, a `Clear` first. If the last group has no end, does both again without
-/// it.
+/// Passes the writes of an AOF to `restore`, a `Clear` first. If the last group (`MULTI`) has no `EXEC`, passes the
+/// `Clear` and the writes before that group once more.
 pub(super) fn replay_whole(
     source: &mut (impl Read + Seek),
     len: u64,

@@ -8,12 +8,12 @@ use std::{convert::Infallible, ops::Range};
 /// Form of the records of an AOF section: what their keys and values mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Commands that mean the same to Redis and to the store: expiration times and databases are separate
-    /// commands.
+    /// Records that redis-server can load: keys and values as clients wrote them, and separate commands for expiration
+    /// times and databases.
     #[default]
     Redis,
-    /// Keys and values as the engine stores them, in `SET` and `DEL`. Each value is contiguous in the file and
-    /// can be read without the records around it.
+    /// Records of a `bitcask` segment: keys and values as the engine stores them, in `SET` and `DEL`. Each value is
+    /// contiguous in the file and can be read without the records around it.
     Raw,
 }
 

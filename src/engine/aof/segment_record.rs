@@ -11,13 +11,13 @@ use std::ops::Range;
 /// line, take it for Redis' annotation of a time, and skip it.
 const SUM_TAG: &[u8] = b"#TS:";
 
-/// Number of decimal digits of a checksum.
+/// Number of decimal digits of a value's checksum in the line behind its record.
 const SUM_DIGITS: usize = 10;
 
-/// Position and checksum of a value in a log in [`Form::Raw`](super::record::Form::Raw).
+/// Position and checksum of a value in a segment of `bitcask` (an AOF in [`Form::Raw`](super::record::Form::Raw)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Placed {
-    /// Offset of the value in the file, in bytes.
+    /// Offset of the value in the segment's file, in bytes.
     pub(in super::super) offset: u64,
     /// CRC-32 of the value's bytes.
     pub(in super::super) sum: u32,
@@ -75,8 +75,8 @@ fn encode_sum(sum: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Returns the CRC-32 that a value was written with; `bytes` begin behind the value. `None` if an earlier version wrote
-/// the record.
+/// Returns the CRC-32 with which a value was written, from the line behind its record; `bytes` begin behind the value.
+/// `None` if there is no such line, because an earlier version wrote the record.
 pub(super) fn sum_behind(bytes: &[u8]) -> Option<u32> {
     let rest = bytes.strip_prefix(b"\r\n")?.strip_prefix(SUM_TAG)?;
     let (digits, rest) = rest.split_first_chunk::<SUM_DIGITS>()?;
@@ -86,9 +86,9 @@ pub(super) fn sum_behind(bytes: &[u8]) -> Option<u32> {
 
 /// Checksum that the records of a frame were written with, and the number of their corrupt values.
 pub(super) struct AsWritten {
-    /// Running checksum behind the records, with each value as it was written.
+    /// Running checksum behind the records of the frame, in which each value counts as it was written.
     pub(super) sum: u32,
-    /// Number of values that differ from what was written.
+    /// Number of the frame's values whose bytes differ from what was written.
     pub(super) corrupt: u64,
 }
 

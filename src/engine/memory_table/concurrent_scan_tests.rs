@@ -1,4 +1,5 @@
-//! Model tests of all operations that work in steps, with writes between the steps.
+//! Model tests of the operations on a table in memory that work in steps (scans, long reads, large batches), with
+//! writes between the steps.
 
 use super::{
     super::{Batch, KeyRange, WriteOp},

@@ -171,8 +171,8 @@ impl HashTable {
 }
 
 impl Table for HashTable {
-    /// Index of the next of [`PARTS`] parts. `Clear` changes the hashes, but then no key existed throughout the
-    /// scan.
+    /// Position of a scan: the index of the next of [`PARTS`] parts to visit. `Clear` changes the hashes, but then no
+    /// key existed throughout the scan.
     type Position = usize;
     type Pair = Entry;
 

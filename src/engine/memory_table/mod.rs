@@ -33,7 +33,7 @@ pub(super) use table_trait::{
     ByteBudget, Change, SLOW_TO_FREE, Table, VisitNext, WalkControl, free_each, free_in_order,
 };
 
-/// Engine over one table in memory.
+/// Engine that keeps all pairs in one table in memory, and writes to an append-only file unless it has no files.
 pub(super) struct MemoryEngine<T: Table> {
     shared: Arc<Shared<T>>,
     rewriter: Mutex<Option<JoinHandle<()>>>,
@@ -48,7 +48,8 @@ struct Shared<T: Table> {
 }
 
 impl<T: Table> MemoryEngine<T> {
-    /// Opens the engine that `info` describes, with or without an append-only file.
+    /// Opens the engine that `info` describes, `map` or `btree`: with the append-only file at the path in `options`, or
+    /// only in memory.
     pub(super) fn open(info: &'static Info, options: &OpenOptions) -> Result<Box<dyn Engine>> {
         Ok(Box::new(Self::open_as(info, &options.location)?))
     }

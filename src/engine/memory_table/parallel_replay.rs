@@ -19,13 +19,13 @@ const PARALLEL_BYTES: u64 = 64 << 20;
 /// applies them.
 const CHUNK: (usize, usize) = (2048, 1 << 20);
 
-/// Maximum number of tasks that wait for one of the threads that fill a table.
+/// Maximum number of tasks in the queue of one of the threads that fill a table from an AOF.
 const WAITING: usize = 4;
 
 /// Approximate overhead of an AOF record in bytes, in addition to its key and its value.
 const RECORD_OVERHEAD: usize = 32;
 
-/// Task of a thread that fills a partition of a table.
+/// Task of one of the threads that fill a table from an AOF, each of which fills a partition.
 enum Task<P> {
     /// Applies changes to the partition. The number is the fraction of the append-only file that was read: more than 0,
     /// and 1 at its end.
@@ -120,7 +120,7 @@ fn dispatch<T: Table>(
     }
 }
 
-/// Queue of changes of a table's pairs, for one of the threads that fill the table.
+/// Queue of puts and removals for one of the threads that fill a table from an AOF, each of which fills a partition.
 struct Queue<T: Table> {
     tasks: SyncSender<Task<T::Pair>>,
     /// Gathered changes that were not sent to the thread yet.
@@ -142,7 +142,7 @@ impl<T: Table> Queue<T> {
         }
     }
 
-    /// Waits until the thread of this queue has done all its tasks.
+    /// Waits until the thread of this queue has done all tasks that were queued before.
     fn wait(&self) {
         let (sender, done) = mpsc::sync_channel(0);
         self.send(Task::Barrier(sender));

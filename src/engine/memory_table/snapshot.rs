@@ -21,7 +21,8 @@ use std::{
 /// Old values of keys that have changed since the snapshot, `None` for those that were absent.
 pub(super) type UndoRecords = BTreeMap<Box<[u8]>, Option<Box<[u8]>>>;
 
-/// Snapshot of a table: the old values of keys that were changed since, and the position of its scan.
+/// Snapshot of a table in memory: the old values of keys that were changed since it was taken, and the position of the
+/// scan that reads it.
 pub(super) struct Snapshot<T: Table> {
     /// Position of the scan of the snapshot: old values of keys before it are not saved.
     position: T::Position,
@@ -60,7 +61,8 @@ impl<T: Table> Snapshot<T> {
         self.kept.get(key).map_or_else(|| table.get(key), Option::as_deref)
     }
 
-    /// Runs the next step of a scan of the snapshot. Returns `true` if there may be more pairs.
+    /// Runs the next step of the scan of the snapshot: calls `visit` for pairs in `range` until it asks for a pause or
+    /// a stop. Returns `true` if there may be more pairs.
     pub(super) fn walk(
         &mut self,
         table: &T,
@@ -82,8 +84,8 @@ impl<T: Table> Snapshot<T> {
         })
     }
 
-    /// Takes out the saved values that the scan has not visited: at its end, those of keys that are no longer in the
-    /// table.
+    /// Removes and returns the saved old values that the scan of the snapshot has not visited. At the end of the scan,
+    /// these are the values of keys that are no longer in the table.
     pub(super) fn take_kept(&mut self) -> UndoRecords {
         mem::take(&mut self.kept)
     }
@@ -95,7 +97,8 @@ impl<T: Table> Snapshot<T> {
     }
 }
 
-/// Visits the saved values of keys before `key`, which the table no longer contains, and removes them from `kept`.
+/// Visits those saved values in `kept` whose keys are in `range` and before `key`, and removes them from `kept`: the
+/// table no longer contains these keys.
 fn visit_before(
     key: &[u8],
     range: KeyRange<'_>,
@@ -164,7 +167,7 @@ impl<T: Table> Snapshots<T> {
         View { snapshots: self, own }
     }
 
-    /// Saves the present values of `keys` for the open snapshots. Must be called before a write changes the table.
+    /// Saves the present values of `keys` in all open snapshots. Must be called before a write changes the table.
     #[inline]
     pub(super) fn keep<'k>(&self, table: &T, keys: impl Iterator<Item = &'k [u8]> + Clone) {
         if self.any.load(Ordering::Relaxed) {

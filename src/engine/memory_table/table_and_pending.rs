@@ -113,7 +113,8 @@ impl<T: Table> State<T> {
         (self.table.len() as u64).saturating_add_signed(extra)
     }
 
-    /// Applies writes to the table, and to the pending batch if that must be under them: see [`Table::write`].
+    /// Applies writes to the table: see [`Table::write`]. If a visible batch is pending, its writes of the same keys
+    /// are dropped.
     #[inline]
     pub(super) fn write(&mut self, ops: &[WriteOp<'_>], heavy: &mut Vec<T::Pair>) {
         match &mut self.pending {
@@ -122,7 +123,8 @@ impl<T: Table> State<T> {
         }
     }
 
-    /// Applies one write while a batch is pending: after the batch if that is visible, otherwise before it.
+    /// Applies one write while a batch is pending: it takes effect after the batch if that is visible to readers,
+    /// otherwise before it.
     #[cold]
     fn write_beside(&mut self, op: &WriteOp<'_>, heavy: &mut Vec<T::Pair>) {
         let (WriteOp::Put { key, .. } | WriteOp::Delete { key }) = op else { return };
@@ -203,7 +205,8 @@ impl<T: Table> State<T> {
         self.pending.as_ref().map_or(0, |pending| pending.puts.len())
     }
 
-    /// Moves what the pending batch does to `key` into the table. Returns the pair that it replaces or deletes.
+    /// Moves the pending batch's put or delete of `key`, if there is one, into the table. Returns the pair of the table
+    /// that it replaces or deletes.
     pub(super) fn settle(&mut self, key: &[u8]) -> Option<T::Pair> {
         let pending = self.pending.as_mut()?;
         if let Some(pair) = pending.puts.take(key) {

@@ -13,7 +13,7 @@ pub(in super::super) enum WalkControl {
     Stop,
 }
 
-/// Number of bytes of values that may still be visited under the present lock of a table.
+/// Number of bytes of values that a read may still visit before it must release the lock of the table.
 #[derive(Clone, Copy)]
 pub(in super::super) struct ByteBudget(pub(in super::super) usize);
 
@@ -47,7 +47,7 @@ pub(in super::super) fn free_in_order<P>(
     free_each(pieces, pause);
 }
 
-/// Frees values one after the other, and calls `pause` after every 4,096.
+/// Frees values one after the other, and calls `pause` after every 4,096 of them.
 pub(in super::super) fn free_each<P>(pieces: impl IntoIterator<Item = P>, pause: &mut dyn FnMut()) {
     for (number, piece) in (1_u64..).zip(pieces) {
         drop(piece);
@@ -104,8 +104,8 @@ pub(in super::super) trait Table: Default + Send + Sync + 'static {
     /// Returns the number of keys, in constant time.
     fn len(&self) -> usize;
 
-    /// Creates `count` empty partitions, or one, for threads that each fill one; and a function that returns the
-    /// partition of a key.
+    /// Creates `count` empty partitions of a table, for threads that each fill one, or a single partition if this kind
+    /// of table cannot be divided. Also returns a function from a key to the index of its partition.
     fn partitions(_count: usize) -> (Vec<Self>, impl Fn(&[u8]) -> usize) {
         (vec![Self::default()], |_: &[u8]| 0)
     }

@@ -261,7 +261,7 @@ fn rewrites_beside_writes_lose_nothing() {
     }
 }
 
-/// Returns a guard: while it exists, a scan of the table waits at its next step.
+/// Returns a guard: while it exists, each scan of the engine's table waits before its next step.
 fn hold<T: Table>(engine: &MemoryEngine<T>) -> impl Sized + use<'_, T> {
     engine.shared.table.lock_mut()
 }

@@ -184,8 +184,8 @@ impl Fjall {
         converted.commit()
     }
 
-    /// Halts a write until flushes and compactions have caught up, so that fjall does not halt its commit: fjall would
-    /// even after background work has failed. Returns an error if it has failed.
+    /// Waits, before a write, until there are so few sealed memtables and runs in L0 that fjall does not halt the
+    /// commit: fjall would go on waiting after background work has failed. Returns an error if it has failed.
     fn halt_write(&self) -> Result<(), fjall::Error> {
         self.wait_while(|| {
             halts_write(self.keyspace.sealed_memtable_count(), self.keyspace.tree.l0_run_count())

@@ -95,9 +95,9 @@ enum Fault {
     Lies,
     /// A close undoes the last update. Holds the last updated key with its previous value.
     Forgets(Mutex<Option<(Vec<u8>, Vec<u8>)>>),
-    /// Syncs wait while the file exists.
+    /// Syncs of the engine wait while this file exists.
     SlowSyncs(PauseFile),
-    /// Scans, counts, size queries and large reads wait while the file exists.
+    /// Scans, counts, size queries and large reads of the engine wait while this file exists.
     SlowScans(PauseFile),
     /// One call of the engine panics.
     Panics {

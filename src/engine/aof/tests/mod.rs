@@ -40,7 +40,7 @@ fn apply(state: &mut State, batch: &Batch<'_>) {
     }
 }
 
-/// Opens the AOF at `path`, and returns it with the pairs that it holds.
+/// Opens the AOF at `path`, and returns it with the pairs of keys and values that its replay gives.
 fn open(path: &Path) -> Result<(Aof, State)> {
     let mut state = State::new();
     let log = Aof::open(path, "test", &mut |batch| apply(&mut state, batch))?;

@@ -103,8 +103,8 @@ impl Listing {
         Ok(listing)
     }
 
-    /// Moves merged segments to the leftovers, which a start removes: the segments that the manifest does not list and
-    /// that are older than the newest one that it lists.
+    /// Moves merged segments to the list of leftovers, the files that a start removes: the segments that the manifest
+    /// does not list and that are older than the newest one that it lists.
     ///
     /// # Errors
     ///
@@ -120,8 +120,8 @@ impl Listing {
         Ok(())
     }
 
-    /// Moves empty segments that are newer than all listed ones to the leftovers, which a start removes: their creation
-    /// failed halfway, and writes have continued in the segment before them.
+    /// Moves empty segments that are newer than all listed ones to the list of leftovers, the files that a start
+    /// removes: their creation failed halfway, and writes have continued in the segment before them.
     fn drop_empty(&mut self, path: &Path) -> Result<()> {
         while let [_, .., last] = *self.segments {
             let at = path_of(path, last);
@@ -150,7 +150,8 @@ impl Listing {
         }
     }
 
-    /// Moves the hint files whose segments do not exist to the leftovers, which a start removes.
+    /// Moves the names of the hint files whose segments do not exist to the list of leftovers, the files that a start
+    /// removes.
     fn drop_stray_hints(&mut self) {
         let is_of_none = |name: &String| {
             let segment = id_of(&Path::new(name).with_extension("segment").to_string_lossy());

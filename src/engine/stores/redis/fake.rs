@@ -9,15 +9,15 @@ use std::{
     thread,
 };
 
-/// Reply of the node to one request.
+/// Reply of the fake node to one request.
 pub(super) enum Reply {
-    /// This text, followed by a line end.
+    /// Reply of the fake node: this text, followed by a line end.
     Line(String),
     /// No reply: the node closes the connection.
     Close,
 }
 
-/// Fake node with all slots, on a port of this machine.
+/// Fake node of a Redis Cluster that has all hash slots, on a port of this machine.
 #[derive(Clone, Default)]
 pub(super) struct FakeNode {
     pub address: String,

@@ -94,7 +94,8 @@ fn slot(key: &[u8]) -> u16 {
     slot_of(tag(key).unwrap_or(key))
 }
 
-/// Returns the hash tag of a key: the text between the first `{` and the next `}`, or `None` if that is empty.
+/// Returns the hash tag of a key: the text between the first `{` and the next `}`, or `None` if there is none or it is
+/// empty.
 fn tag(key: &[u8]) -> Option<&[u8]> {
     let open = key.iter().position(|byte| *byte == b'{')?;
     let rest = key.get(open + 1..)?;

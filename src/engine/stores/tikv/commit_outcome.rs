@@ -12,7 +12,7 @@ use std::{future::Future, time::Duration};
 use tikv_client::{Error as Cause, Transaction};
 use tokio::time;
 
-/// TiKV transaction with writes, which can be committed or rolled back.
+/// TiKV transaction with writes, which can be committed or rolled back. Tests implement it with failures.
 pub(super) trait Ends {
     fn commit(&mut self) -> impl Future<Output = Result<(), Cause>> + Send;
     fn roll_back(&mut self) -> impl Future<Output = Result<(), Cause>> + Send;
@@ -115,9 +115,9 @@ mod tests {
     }
 
     enum Stop {
-        /// The prewrite of the other key fails with this error.
+        /// The commit fails with this error in the prewrite of the second key, after that of the primary key.
         Prewrite(Cause),
-        /// The primary key is committed, and the client never replies.
+        /// The primary key is committed, and the call of the client never returns.
         Silence,
         /// The primary key is committed, and the client returns this error.
         Committed(Cause),
@@ -149,8 +149,8 @@ mod tests {
     }
 
     impl Regions {
-        /// Commits both keys, with a failure at `stop`. Then a reader resolves the locks that are left, as after their
-        /// expiry. Returns the regions, and the error of the commit.
+        /// Commits the keys of two test regions, with a failure at `stop`. Then a reader resolves the locks that are
+        /// left, as after their expiry. Returns the regions, and the error of the commit.
         fn end(stop: Stop) -> (Self, Error) {
             let mut regions = Self { primary: Key::Free, other: Key::Free, stop, roll_backs: 0 };
             let runtime = Builder::new_current_thread().enable_time().build().unwrap();

@@ -43,8 +43,8 @@ impl<'e> OptimisticTransaction<'e> {
         self.failed.as_ref().map_or(Ok(()), |cause| Err(unavailable(cause)))
     }
 
-    /// Returns `outcome`. If it is [`Error::Unavailable`], all later reads and the commit of the transaction fail at
-    /// once.
+    /// Returns `outcome`, the result of a read of the transaction. If it is [`Error::Unavailable`], records the cause:
+    /// all later reads and the commit then fail at once.
     fn note<T>(&mut self, outcome: Result<T>) -> Result<T> {
         if let Err(Error::Unavailable { detail, .. }) = &outcome {
             self.failed = Some(detail.clone());
@@ -134,8 +134,8 @@ impl Transaction for OptimisticTransaction<'_> {
     }
 }
 
-/// Converts an error of the writes after the removal of all keys, so that it does not say that nothing was written. A
-/// transaction conflict stays one.
+/// Converts the error of a batch's writes that failed after all keys of the store had been removed, so that it does not
+/// say that nothing was written. A transaction conflict stays one.
 fn after_removal(error: Error) -> Error {
     match error {
         Error::Conflict { .. } => error,

@@ -12,23 +12,24 @@ pub const PAGE: u64 = 4096;
 /// Configuration of the calibration engine. A value of 0 or an empty value costs nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Truth {
-    /// Costs of reads: each part has a share of the reads. Empty if reads cost nothing.
+    /// Costs of the calibration engine's reads: each part has a share of the reads. Empty if reads cost nothing.
     pub reads: Vec<Part>,
-    /// Number of memory blocks that each read allocates and frees.
+    /// Number of memory blocks that each read of the calibration engine allocates and frees.
     pub read_blocks: u64,
     /// Size in bytes of each memory block that a read allocates and frees.
     pub block_bytes: u64,
-    /// Time that each write takes.
+    /// Time that each write of the calibration engine takes.
     pub write: Cost,
     /// Periods in which all operations of the engine stall; `None` for none.
     pub stall: Option<Stall>,
-    /// Time that each scan takes.
+    /// Time that each scan of the calibration engine takes.
     pub scan: Cost,
-    /// Bytes that each write appends to the log; 0 for a [`PAGE`].
+    /// Bytes that each write appends to the log of the calibration engine; 0 stands for one [`PAGE`].
     pub write_bytes: u64,
-    /// Bytes that each write overwrites, always at the start of a file.
+    /// Number of bytes that each write of the calibration engine overwrites, always at the start of a file.
     pub overwrite_bytes: u64,
-    /// Bytes that each read takes from the next place of a file, without read-ahead.
+    /// Number of bytes that each read of the calibration engine reads from the next place of a file, without
+    /// read-ahead.
     pub read_bytes: u64,
     /// Size in bytes of the file from which reads take bytes. Behind its end, reads begin again.
     pub read_file_bytes: u64,
@@ -50,9 +51,9 @@ pub struct Truth {
     pub load_surge_bytes: u64,
     /// Size in bytes of a file that the engine maps into memory.
     pub mapped_bytes: u64,
-    /// Duration of a quiesce of the engine, in milliseconds.
+    /// Duration of a quiesce of the calibration engine, in milliseconds.
     pub settle_ms: u64,
-    /// Duration of a close of the engine, in milliseconds.
+    /// Duration of a close of the calibration engine, in milliseconds.
     pub close_ms: u64,
     /// Time in milliseconds that the engine takes for recovery when existing data are opened.
     pub recovery_ms: u64,
@@ -84,14 +85,14 @@ pub struct Cost {
 /// Stalls: the last `length_ms` of every `every_ms` since the first operation after a quiesce.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stall {
-    /// Time from the start of one period to the start of the next, in milliseconds.
+    /// Time in milliseconds from the start of one period, at whose end the engine stalls, to the start of the next.
     pub every_ms: u64,
-    /// Duration of each stall, in milliseconds.
+    /// Duration of each stall of the calibration engine, in milliseconds.
     pub length_ms: u64,
 }
 
-/// Record of what the engine did while it was open. Times are nanoseconds of the machine's monotonic clock, which
-/// all processes share.
+/// Record of what the calibration engine did while it was open. Times are nanoseconds of the machine's monotonic clock,
+/// which all processes share.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Record {
     /// Start and end of the open, in nanoseconds of the machine's monotonic clock.
@@ -124,13 +125,13 @@ pub struct Call {
     pub end: u64,
     /// Number of the commit of a write, from 1 in each span; `None` for a read.
     pub commit: Option<u64>,
-    /// Kind of the operation.
+    /// Kind of the operation: a read, one of three kinds of write, or a scan.
     pub kind: CallKind,
     /// Number of the thread that called the engine, in the order of the threads' first calls.
     pub thread: u64,
 }
 
-/// Kind of an operation of the engine.
+/// Kind of an operation of the calibration engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CallKind {
     /// A read of a key.
@@ -146,10 +147,10 @@ pub enum CallKind {
     Scan,
 }
 
-/// Operations between two quiesces, and the quiesce that ends them.
+/// Record of the calibration engine's operations between two quiesces, and of the quiesce that ends them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Span {
-    /// Operations of the span, in order.
+    /// Operations between two quiesces (a span), in the order in which they ended.
     pub calls: Vec<Call>,
     /// Time of the end of each sync that was not part of a write, in nanoseconds of the machine's monotonic clock.
     #[serde(default)]
@@ -190,8 +191,8 @@ impl Truth {
         if self.write_bytes == 0 { PAGE } else { self.write_bytes }
     }
 
-    /// Returns the path of the configuration of a store at `path`: beside the directory that contains it, whose
-    /// size may be measured.
+    /// Returns the path of the file that configures the calibration engine for a store at `path`. It is outside the
+    /// directory that contains the store, because the size of that may be measured.
     pub fn place(path: &Path) -> PathBuf {
         path.parent().unwrap_or(path).with_extension("truth")
     }

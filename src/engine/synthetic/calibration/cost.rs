@@ -12,7 +12,7 @@ use std::{
 /// the reads.
 const STRIDE: u64 = 7919;
 
-/// Maximum number of operations of a span that are recorded without an allocation.
+/// Maximum number of operations of a span (between two quiesces) that are recorded without an allocation.
 const EXPECTED: usize = 4096;
 
 /// Returns the number of the calling thread, from 0 in the order of the first calls.
@@ -59,7 +59,7 @@ pub(super) struct Turn {
     begin: u64,
 }
 
-/// Start and end of an operation, and the CPU time that it used.
+/// Start and end of an operation in nanoseconds of the monotonic clock, and the CPU time that it used.
 pub(super) struct Taken {
     begin: u64,
     end: u64,

@@ -34,7 +34,7 @@ pub(super) fn log(path: &Path) -> PathBuf {
     path.join("log")
 }
 
-/// Appends a line to a file.
+/// Appends `line` and a line end to the file at `path`, which is created if it does not exist.
 pub(super) fn append_line(path: &Path, line: &str) -> io::Result<()> {
     writeln!(File::options().create(true).append(true).open(path)?, "{line}")
 }
@@ -43,16 +43,16 @@ pub(super) struct Files {
     truth: Truth,
     log: File,
     log_path: PathBuf,
-    /// Length of the records in the log, in bytes.
+    /// Length of the calibration engine's log file in bytes, without the records in `buffer`.
     length: u64,
-    /// Log records that were not written to the file yet.
+    /// Log records of the current commit that were not written to the log file yet.
     buffer: Vec<u8>,
     /// File whose start each write overwrites; `None` if writes overwrite nothing.
     overwritten: Option<File>,
     debts: DeferredWork,
-    /// Bytes written since the last quiesce.
+    /// Bytes that the calibration engine has written to files since the last quiesce.
     written: u64,
-    /// Bytes of deferred work since the last quiesce.
+    /// Bytes of the deferred work that writes since the last quiesce have caused.
     owed: u64,
     unsettled: bool,
     _map: Option<Map>,
@@ -90,7 +90,7 @@ impl Files {
         })
     }
 
-    /// Applies the records of the log to `pairs`. Returns the number of records.
+    /// Applies the puts and deletes in the log to `pairs`, in order. Returns their number.
     pub fn replay(&mut self, pairs: &mut BTreeMap<Vec<u8>, Vec<u8>>) -> Result<u64> {
         let damaged = || Error::library(CALIBRATION, "a record of its log is not whole");
         // One record at a time: all of them would use memory that the configuration does not include.
@@ -278,7 +278,7 @@ fn do_deferred_work(file: &File, start: u64, bytes: u64, length: u64) -> io::Res
     file.set_len(length)
 }
 
-/// File from which reads take a known number of bytes.
+/// File of the calibration engine, from which each read takes the configured number of bytes.
 pub(super) struct ReadFile {
     file: File,
     path: PathBuf,
@@ -289,7 +289,8 @@ pub(super) struct ReadFile {
 }
 
 impl ReadFile {
-    /// Opens the file in `directory`, and creates it at the first time; `None` if reads take nothing from it.
+    /// Opens the file that reads take bytes from, in `directory`, and creates it if it does not exist; `None` if reads
+    /// are configured to take no bytes.
     pub fn open(directory: &Path, truth: &Truth) -> Result<Option<Self>> {
         if truth.read_bytes == 0 {
             return Ok(None);

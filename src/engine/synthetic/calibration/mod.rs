@@ -127,8 +127,9 @@ impl Calibration {
         pairs.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum()
     }
 
-    /// Allocates and frees, before the first write of a span, the configured memory: above 32 MiB, so that the
-    /// allocator does not retain it. `spans` is the number of spans that have ended.
+    /// Allocates and frees the memory that is configured for the first write of a span (the operations between two
+    /// quiesces); it is more than 32 MiB, so that the allocator does not retain it. `spans` is the number of spans that
+    /// have ended.
     fn surge(&self, spans: usize) {
         let bytes = if spans == 0 { self.truth.load_surge_bytes } else { self.truth.surge_bytes };
         std::hint::black_box(vec![1_u8; usize::try_from(bytes).unwrap_or(0)]);

@@ -13,7 +13,7 @@ use crate::engine::{KeyRange, WriteOp, aof::without_sums, stores::bitcask::load_
 use rand::{Rng, RngCore, SeedableRng, rngs::StdRng};
 use std::{collections::BTreeSet, ops::Range};
 
-/// Length of the header of a frame of the log, and of a sync marker, in bytes.
+/// Length in bytes of the header line of a frame in a segment, which is also the length of a sync marker.
 const HEADER: usize = 49;
 
 fn write(store: &mut Store, ops: &[WriteOp<'_>]) {
@@ -29,7 +29,7 @@ fn write(store: &mut Store, ops: &[WriteOp<'_>]) {
     }
 }
 
-/// Returns a closed store with one segment of several frames.
+/// Returns a closed store for tests, whose only segment has frames of one write and of several, and a clear.
 fn small() -> Store {
     let mut store = Store::new();
     let put = |key, value| WriteOp::Put { key, value };

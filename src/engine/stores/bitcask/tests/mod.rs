@@ -99,7 +99,8 @@ impl Store {
         self.open();
     }
 
-    /// Asserts that the store has exactly the pairs of its model, by a scan, an incremental scan, a count and reads.
+    /// Asserts that the test's store has exactly the expected pairs (`model`), by a scan, an incremental scan, a count
+    /// and reads.
     fn check(&self) {
         assert_eq!(all(self.engine()), self.model);
         assert_eq!(walked(self.engine()), self.model);
