@@ -21,7 +21,7 @@ pub use input::Input;
 pub use integer::parse_integer;
 pub use reply::{Protocol, Reply, reply_len};
 
-/// Position of one argument in the input buffer.
+/// Position of one argument of a request in the read buffer: start and length in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct ArgRange {
     start: u32,
@@ -33,12 +33,12 @@ struct ArgRange {
 #[derive(Default)]
 pub struct Requests {
     spans: Vec<ArgRange>,
-    /// Index in `spans` behind the last argument of each request.
+    /// Number of arguments up to the end of each complete request: the index in `spans` behind its last argument.
     ends: Vec<u32>,
 }
 
 impl Requests {
-    /// Returns the number of complete requests.
+    /// Returns the number of complete requests in the list.
     #[inline]
     pub fn len(&self) -> usize {
         self.ends.len()

@@ -12,7 +12,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// An engine with its settings for one test.
+/// Engine under test, with the fsync policy and the place of the data for one run of a test.
 #[derive(Clone, Copy)]
 pub struct EngineCase {
     /// Engine under test.
@@ -152,7 +152,7 @@ impl Open {
         self.engine.take().unwrap()
     }
 
-    /// Drops the engine, after a `close()` if `close` is `true`.
+    /// Drops the engine, after a `close()` if `close` is `true`; its files stay.
     pub fn shut(&mut self, close: bool) {
         let engine = self.take();
         if close {

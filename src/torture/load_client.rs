@@ -51,7 +51,7 @@ impl Load {
     }
 }
 
-/// Result of one load client.
+/// Result of one load client: its error replies, and the first failure.
 #[derive(Default)]
 pub(super) struct ClientOutcome {
     pub refused: u64,
@@ -123,8 +123,9 @@ fn is_ok(reply: &OwnedFrame) -> bool {
     matches!(reply, OwnedFrame::SimpleString(text) if text == b"OK")
 }
 
-/// Checks and records a reply. An error reply after the kill or power cut ends the client like a broken
-/// connection, since later replies may depend on the failed write.
+/// Checks the reply to `request`, and records in `history` whether its write was acknowledged or refused; a wrong reply
+/// is recorded in `outcome`. An error reply after the kill or power cut is returned as an error, which ends the client
+/// like a broken connection, since later replies may depend on the failed write.
 fn take(
     reply: OwnedFrame,
     request: &Request,
@@ -210,7 +211,7 @@ pub(super) fn capabilities(connection: &mut Client) -> io::Result<SubjectCapabil
     Ok(SubjectCapabilities { transactions, databases, deadlines })
 }
 
-/// Returns the value that the server holds for each key of a client, `None` for absent keys.
+/// Reads all keys of a load client from the server. Returns the value of each, `None` for absent keys.
 pub(super) fn look(
     connection: &mut Client,
     client: u32,

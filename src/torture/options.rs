@@ -53,7 +53,7 @@ pub struct Subject {
     pub command_line: String,
 }
 
-/// Options of a crash test.
+/// Options of `kvbench torture`: servers under test, faults, rounds and files.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Servers under test, one after the other.

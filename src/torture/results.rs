@@ -22,7 +22,8 @@ pub struct Results {
     pub cells: Vec<ResultRow>,
 }
 
-/// Rounds of one server under test with one injected fault, over all runs that wrote to the file.
+/// Sums over all rounds of crash tests with one server under test, fsync policy, injected fault and allowed loss, of
+/// all runs that wrote to the result file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResultRow {
     /// Name of the store under test, or of another program.
@@ -53,7 +54,7 @@ pub struct ResultRow {
     pub reopen_total_ms: u64,
     /// Longest recovery time of a start after a kill or power cut, in milliseconds.
     pub reopen_longest_ms: u64,
-    /// Seeds of the failed rounds.
+    /// Seeds of the rounds that failed, by which they can be repeated.
     pub failed: Vec<u64>,
 }
 

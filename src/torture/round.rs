@@ -22,7 +22,7 @@ use std::{
 /// opens.
 const MAX_CRASHES: u32 = 3;
 
-/// Result of one round.
+/// Result of one round of a crash test.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub faults_injected: u64,
@@ -61,7 +61,8 @@ pub(super) struct Round<'a> {
     outcome: Outcome,
 }
 
-/// Executes a round. Removes its directory if the round passed, keeps it if the round failed.
+/// Executes a round of a crash test, and returns its result. Removes its directory if the round passed, keeps it if the
+/// round failed.
 pub(super) fn play(
     options: &Options,
     subject: &Subject,
@@ -154,7 +155,8 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Returns the values of all clients' keys, and the number of keys that the server reports.
+    /// Reads the values of all keys of all clients from the restarted server, and asks it for its number of keys. The
+    /// error is a text.
     fn find(&self, server: &Server) -> Result<Found, String> {
         let mut connection = load_client::connect(server.port).map_err(|error| error.to_string())?;
         let look =

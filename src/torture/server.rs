@@ -76,7 +76,7 @@ impl Server {
         Ok(pid.is_none_or(|pid: u32| pid == self.process.id()))
     }
 
-    /// Returns the exit status if the server has exited.
+    /// Returns the exit status of the server, or `None` while it runs.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.process.try_wait().ok().flatten()
     }

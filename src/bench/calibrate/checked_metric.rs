@@ -9,13 +9,13 @@ use std::ops::RangeInclusive;
 /// One metric of one cell of a calibration: expected and measured value.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// Name of the cell's workload.
+    /// Name of the workload of the cell whose metric is checked.
     pub workload: String,
     /// Access of the cell to the engine: in process or over the wire.
     pub access: Access,
-    /// Name of the metric.
+    /// Name of the checked metric, such as `p99_us`.
     pub column: &'static str,
-    /// Unit of the metric.
+    /// Unit of the checked metric.
     pub unit: Unit,
     /// Expected value of the metric, from the engine's configured costs or its own records.
     pub truth: f64,

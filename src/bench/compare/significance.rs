@@ -28,13 +28,13 @@ use crate::bench::result::{
     statistics::{holm, margin::Margin},
 };
 
-/// Allowed probability of at least one false change among the stores, each judged over all its levels (access, commit
-/// path, fsync policy) or at its only level.
+/// Allowed probability that a change is reported for at least one store that has not changed, each store judged over
+/// all its levels (access, commit path, fsync policy) or at its only level.
 const STORES: f64 = 0.03;
-/// Allowed probability of at least one false change among the stores that are judged at one of several levels (access,
-/// commit path, fsync policy).
+/// Allowed probability that a change is reported for at least one store that has not changed, among the stores that are
+/// judged at one of several levels (access, commit path, fsync policy).
 const LEVELS: f64 = 0.01;
-/// Allowed probability of at least one false change among the changes of single cells.
+/// Allowed probability that a change is reported for at least one single cell that has not changed.
 const CELLS: f64 = 0.01;
 /// Minimum number of changes of stores from which all standard errors are widened if the median change is larger than
 /// chance explains.

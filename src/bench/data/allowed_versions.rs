@@ -4,7 +4,8 @@
 use super::atomic_table::{AtomicTable, TRACKED};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Value of `State::behind` and `State::epoch` that is no longer exact: a read may then return any older version.
+/// Value of the counters `State::behind` and `State::epoch` that stands for this number or more, or for an unknown one:
+/// a read may then return any older version.
 const FAR: u8 = u8::MAX;
 
 /// State of the versions of one key. The insert writes version 0, each update writes the next one.

@@ -17,8 +17,8 @@ const TOLERANCE: u32 = 100;
 /// began and before it was acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bounds {
-    /// Time in milliseconds of the clock of [`Expirations::now`] before which a read must find the key; 0 if no write
-    /// of the key is known to have overlapped no other.
+    /// Time in milliseconds of the clock of [`Expirations::now`] before which a read must find the key; 0 if a read
+    /// need not find it, because all writes of the key may have overlapped others.
     earliest: u32,
     /// Time in milliseconds of the clock of [`Expirations::now`] after which all acknowledged values of the key have
     /// expired.
@@ -55,7 +55,7 @@ pub struct ReadStart {
     bounds: Bounds,
 }
 
-/// Time to live of a value, and the time when its write began.
+/// Time to live of a value, and the time when its write began, in milliseconds of the clock of [`Expirations::now`].
 #[derive(Clone, Copy, Debug)]
 pub struct Lifetime {
     begin: u32,
@@ -67,7 +67,7 @@ fn after(time: u32, ttl_ms: u64) -> u32 {
     u64::from(time).saturating_add(ttl_ms).try_into().unwrap_or(u32::MAX)
 }
 
-/// Returns the time in milliseconds since 1970.
+/// Returns the current time in milliseconds since 1970.
 fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_millis().try_into().unwrap_or(u64::MAX)

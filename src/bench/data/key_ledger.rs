@@ -160,7 +160,8 @@ impl KeyLedger {
         index < self.deleted.load(SeqCst) || self.popped().contains(&index)
     }
 
-    /// Returns the number of the first key that exists, and the number after the last.
+    /// Returns the number of the first key that exists, and the number after that of the last one; keys in between may
+    /// have been removed.
     #[inline]
     pub fn range(&self) -> (u64, u64) {
         (self.deleted.load(SeqCst), self.end())

@@ -10,7 +10,8 @@ pub enum Answer {
     NoLoss,
     /// A store became slower, or fails in the new program only.
     Loss,
-    /// No loss was found, but for some store neither a difference nor equality is shown.
+    /// No store became slower or fails, as far as is known, but for some store the measurements show neither a
+    /// difference of the two programs nor their equality.
     Undecided,
 }
 

@@ -1,5 +1,5 @@
-//! Programs of a duel between two published versions of an engine's crate: kvbench is built twice, each time with another
-//! version in a copy of its lock file.
+//! Programs of a duel between two published versions of an engine's crate: kvbench is built twice, each time with
+//! another version in a copy of its lock file.
 //!
 //! The copies have links to the sources, and a `Cargo.toml` that requires exactly the version. Both are built in one
 //! target directory, which is kept, so that only the crate and kvbench itself are compiled twice.
@@ -113,7 +113,8 @@ struct Build<'b> {
 }
 
 impl Build<'_> {
-    /// Builds the program in `directory`, and asks for its description. `manifest` is the text of kvbench's `Cargo.toml`.
+    /// Builds kvbench with this version of the crate in `directory`, and asks the program for its description.
+    /// `manifest` is the text of kvbench's `Cargo.toml`.
     fn program(&self, directory: &Path, manifest: &str) -> Result<Program, Error> {
         let Self { name, version, .. } = self;
         let copy = directory.join(format!("{name}-{version}"));
@@ -144,7 +145,8 @@ impl Build<'_> {
         describe(&program)
     }
 
-    /// Makes `copy` a package with links to the sources, and a manifest that requires exactly this version.
+    /// Makes the directory `copy` a package with links to kvbench's sources, and with a `Cargo.toml` that requires
+    /// exactly this version of the crate.
     fn copy(&self, copy: &Path, manifest: &str) -> Result<(), Error> {
         fs::create_dir_all(copy).map_err(in_file(copy))?;
         for entry in fs::read_dir(self.sources).map_err(in_file(self.sources))?.flatten() {

@@ -18,7 +18,7 @@ pub(super) struct DuelMetric {
     pub title: &'static str,
     pub unit: Unit,
     pub better: Better,
-    /// Returns the value, or `None` if it was not measured.
+    /// Function that returns the metric's value in a measurement, or `None` if it was not measured.
     of: fn(&Measurement) -> Option<f64>,
 }
 
@@ -30,7 +30,7 @@ pub(super) static RATE: DuelMetric = DuelMetric {
     of: |measurement| Some(measurement.throughput),
 };
 
-/// Metrics beside the rate; the lower, the better.
+/// Metrics that a duel compares besides the rate; lower values are better.
 pub(super) static COSTS: [DuelMetric; 5] = [
     cost("p99 of latency", Unit::Microseconds, |measurement| Some(measurement.latency.p99_us)),
     cost("CPU time per operation", Unit::Microseconds, |measurement| measurement.cpu_us_per_operation),
@@ -58,9 +58,10 @@ fn per_operation(measurement: &Measurement, count: Option<u64>) -> Option<f64> {
 #[derive(Debug)]
 pub(super) struct Finding {
     pub metric: &'static DuelMetric,
-    /// Medians of the blocks: of the old program and of the new one.
+    /// Medians of the metric over all blocks (repetitions): of the old program and of the new one.
     pub medians: [f64; 2],
-    /// Ratio of the new program to the old one with its interval. `Faster` means that the new value is higher.
+    /// Comparison of the metric in the new program with that in the old one: ratio, confidence interval and verdict.
+    /// The verdict `Faster` means that the new value is higher.
     pub pair: Pair,
 }
 

@@ -15,7 +15,7 @@ use crate::bench::result::{
 pub struct ComparisonGroup<'r, 'a> {
     /// Short description of the workload, unique in a list of comparison groups.
     pub title: String,
-    /// Cells of the group, in the order of their tables.
+    /// Cells of the comparison group, in the order of the report's tables.
     pub entries: Vec<&'r Entry<'a>>,
 }
 
@@ -42,17 +42,17 @@ impl<'r, 'a> ComparisonGroup<'r, 'a> {
 
 /// Comparison of all pairs of cells by a metric.
 pub struct Judged {
-    /// Verdicts on the pairs, by the place of the cells.
+    /// Verdicts on the pairs of cells, which are identified by their indices in the list of compared cells.
     pub pairwise: Pairwise,
-    /// Difference below which cells are equal.
+    /// Relative difference of the metric below which two cells count as equal.
     pub margin: Margin,
     /// `true` if the verdicts are those that an interleaved comparison has recorded.
     pub is_recorded: bool,
 }
 
 impl Judged {
-    /// Compares cells. The throughput of cells that took turns was judged when they were measured, at planned looks;
-    /// it is not judged again.
+    /// Compares all pairs of cells by the metric `measure`. For the throughput of cells that took turns (an interleaved
+    /// comparison), returns the verdicts that were recorded during the measurement.
     pub fn of(entries: &[&Entry<'_>], measure: &Metric) -> Self {
         let first = entries.first();
         let comparison = first.and_then(|first| first.run.comparison(&first.cell.id));
@@ -77,7 +77,8 @@ impl Judged {
     }
 }
 
-/// Divides cells into comparison groups, whose cells may be ranked, and gives each group a title.
+/// Divides cells into comparison groups (workload, level, machine and, for writes, loss bound are equal, so that the
+/// cells may be ranked), and gives each group a title.
 pub fn contests<'r, 'a>(entries: impl IntoIterator<Item = &'r Entry<'a>>) -> Vec<ComparisonGroup<'r, 'a>>
 where
     'a: 'r,

@@ -20,7 +20,8 @@ pub struct EnvironmentText<'a> {
     pub link: Option<String>,
 }
 
-/// Returns the machine, software and settings of a run as text. `link` is left `None`.
+/// Returns the machine, software and settings of a run as text. The path of the report's copy of the result file
+/// (`link`) is left `None`.
 pub fn describe(file: &RunFile) -> EnvironmentText<'_> {
     let run = &file.run;
     let suite = run.suite.as_deref().unwrap_or("workload of --mix");
@@ -97,8 +98,8 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Returns the settings under which each store was opened: cache, compression and read-ahead. Stores that this build does
-/// not have, other programs, and servers that were already running, are left out.
+/// Returns the settings under which each store was opened: cache, compression and read-ahead. Stores that this build
+/// does not have, other programs, and servers that were already running, are left out.
 fn settings(run: &Run) -> String {
     let is_own = |target: &Target| target.address.is_none() && target.program.is_none();
     let own = run.cells.iter().filter(|cell| !cell.reference && is_own(&cell.target));

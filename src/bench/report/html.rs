@@ -72,7 +72,7 @@ struct Section<'a> {
 #[template(path = "charts.html")]
 struct Charts<'a> {
     id: &'a str,
-    /// Names and styles of the stores in the line charts.
+    /// Names of the stores, each with the style of its lines in the charts, for the legend.
     legend: Vec<(String, Style)>,
     charts: Vec<ChartGroup>,
 }
@@ -112,7 +112,7 @@ struct Place<'a> {
     /// Values in all tabs, for the script: for each tab its number, median, minimum, maximum, and 1 if the
     /// cell is the best of its comparison group, otherwise 0.
     figures: String,
-    /// Text that replaces missing values, such as "failed".
+    /// Text that the table cell shows in place of a missing value, such as "failed".
     without: &'static str,
     state: &'a State,
     notes: &'a [usize],
@@ -133,7 +133,7 @@ impl Place<'_> {
     }
 }
 
-/// Value of a cell in the first tab of its table.
+/// Value of a cell in the first tab of its table, as text and as a number.
 struct Figure {
     /// Unformatted value of the cell, by which the page sorts.
     raw: f64,

@@ -63,8 +63,8 @@ pub enum Verdict {
     Best(String),
     /// The named stores are equal within the margin, and better than all others.
     Equal(Vec<String>, Margin),
-    /// The first named store has the highest score. Of another named store, neither a difference from it nor equality is
-    /// shown.
+    /// The first named store has the highest score. Of another named store, neither a difference from it nor equality
+    /// is shown.
     CannotTell(Vec<String>),
     /// A store has too few repetitions in common with the best for a comparison.
     TooFew,
@@ -102,13 +102,13 @@ pub struct MatrixCell {
 /// Rank of a store in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rank {
-    /// The store is better than all others.
+    /// The store is better than all others, with 95% confidence.
     Best,
     /// The store is equal to the best one within the margin; as rank of the best store: others are equal to it.
     Equal,
     /// The store is possibly the best: neither a difference from the best store nor equality is shown.
     CannotTell,
-    /// The store is certainly worse than the best one.
+    /// The store is worse than the best one, with 95% confidence.
     Worse,
     /// The rank is not known: there are too few repetitions, or no other store to compare with.
     Unknown,

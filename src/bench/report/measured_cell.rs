@@ -258,7 +258,7 @@ impl Keys {
         cells.fold(start, |keys, cell| Self { left: keys.and(cell).1, loaded: true })
     }
 
-    /// Returns the planned number of keys before and after `cell`, the next one of the group.
+    /// Returns the numbers of keys that are planned to exist before and after `cell`, the next cell of the group.
     fn and(&self, cell: &Cell) -> (u64, u64) {
         let work = &cell.workload;
         // The keys of the first cell are loaded; later cells start with the keys that the cells before them

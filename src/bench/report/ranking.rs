@@ -264,7 +264,8 @@ impl<'r, 'a> Ranking<'r, 'a> {
         self.places.iter().map(|place| place.shown(self, winner)).collect()
     }
 
-    /// Returns the predicate of the best store ("is fastest"), or of several ("are fastest").
+    /// Returns the predicate of the best store, or of several unless `is_one`, by the metric of the ranking: "is
+    /// fastest", "have the smallest files".
     fn superlative(&self, is_one: bool) -> &'static str {
         match (self.measure, is_one) {
             (measure, true) if std::ptr::eq(measure, &P99) => "has the lowest 99th percentile of latency",
@@ -383,7 +384,7 @@ pub struct ShownStore {
     pub to_first: String,
     /// 99th percentile of the latency, with its unit; empty if there is none.
     pub p99: String,
-    /// `true` for the store that is certainly better than all others.
+    /// `true` for the store that is better than all others with 95% confidence.
     pub is_winner: bool,
     /// `true` if other programs disturbed every repetition of the store.
     pub is_disturbed: bool,

@@ -21,20 +21,20 @@ pub struct Report<'a> {
 
 /// Table of cells with equal level (access, commit path and fsync policy), machine and program version.
 pub struct Table<'a> {
-    /// Name of the table in the run.
+    /// Name of the table, as the run's cells give it ([`Cell::table`]).
     pub title: &'a str,
     /// Level (access, commit path and fsync policy) of all cells.
     pub level: Level,
     /// Run from which the table comes; `None` unless the report combines runs of several machines or
     /// programs.
     pub source: Option<String>,
-    /// Labels of the rows, from top to bottom.
+    /// Labels of the rows of the report's table, from top to bottom.
     pub rows: Vec<Head>,
     /// Headings of the columns at the left of the table, into which row labels are split.
     pub row_headings: Vec<String>,
-    /// Labels of the columns, from left to right.
+    /// Labels of the columns of the report's table, from left to right.
     pub columns: Vec<Head>,
-    /// Cells of the table, in the order of the runs and of each run's list of cells.
+    /// Measured cells (store and workload) of the table, in the order of the runs and of each run's list of cells.
     pub entries: Vec<Entry<'a>>,
     /// Footnotes of the table. Cells and labels refer to them by numbers that count from 1.
     pub notes: Vec<String>,

@@ -14,7 +14,8 @@ use crate::{
 pub struct Scenario {
     /// Heading of the scenario's column in the matrix.
     pub title: &'static str,
-    /// Description of the cells that `fits` selects.
+    /// Description, for the report, of the workloads that belong to the scenario: those of the cells that `fits`
+    /// selects.
     pub scope: &'static str,
     /// Metric by which stores are compared in the scenario.
     pub measure: &'static Metric,

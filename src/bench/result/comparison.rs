@@ -195,7 +195,7 @@ pub enum VerdictKind {
 pub enum End {
     /// The comparison has ended because each pair of stores has a verdict other than "cannot tell".
     Decided,
-    /// The comparison has ended because the planned number of blocks is measured.
+    /// The comparison has ended because it has measured the number of blocks that it had planned after the first five.
     Planned,
     /// The comparison has ended after the first five blocks because no difference to detect was given (`--detect`).
     FirstBlocks,
@@ -305,7 +305,7 @@ impl Comparison {
     }
 
     /// Returns, for each of `stores` (indices of cells), the natural logarithm of its operations per second by block
-    /// number.
+    /// number, without the blocks in which it has no rate.
     pub fn rates(&self, stores: &[usize]) -> Vec<BTreeMap<u32, f64>> {
         let of = |store: &usize| {
             let rates = (0..).zip(&self.blocks).filter_map(|(number, block)| {

@@ -121,8 +121,8 @@ pub struct Measurement {
     /// Size of the store's files once all is flushed and no background work is left.
     #[serde(default)]
     pub settled_size: Option<FileSize>,
-    /// Size of the store's files once the store is closed; only for the last cells of a group, after which it is
-    /// closed.
+    /// Size of the store's files once the store is closed; absent unless the store was closed directly after the cell,
+    /// without another cell in between.
     #[serde(default)]
     pub closed_size: Option<FileSize>,
     /// Number of syncs that the timer of the fsync policy `everysec` made in the measured time; absent under other

@@ -13,7 +13,7 @@ pub struct Spread {
     pub min: f64,
     /// Largest value.
     pub max: f64,
-    /// Number of values that the median and range summarise.
+    /// Number of finite values from which median and range were computed.
     pub samples: usize,
 }
 

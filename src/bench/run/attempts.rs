@@ -1,4 +1,5 @@
-//! Jobs of a run (the cells that one process measures), repeated while other processes disturb them.
+//! Measures the jobs of a run (each: the cells that one process measures), and repeats a job while other processes
+//! disturb it.
 
 use super::{
     interference, interrupt,
@@ -14,8 +15,8 @@ use indicatif::ProgressBar;
 /// Measures a job, and repeats it if other processes use more of the CPUs than `--foreign` allows; returns the reports
 /// with the least interference. `memory_limit` is the limit of the job's control group in bytes: of the store and the
 /// driver. With an external server, interference is not measured: the server itself would count as another process.
-/// `attempts` is the maximum number of measurements, and is set to that of the next job: a machine that was busy in every
-/// attempt is not waited for again, until it was calm once.
+/// `attempts` is the maximum number of measurements, and is set to that of the next job: a machine that was busy in
+/// every attempt is not waited for again, until it was calm once.
 pub(super) fn undisturbed(
     options: &Options,
     job: &Job,
@@ -64,7 +65,8 @@ fn tell_disturbance(job: &Job, part: f64, limit: f64, is_repeated: bool, bar: &P
     });
 }
 
-/// Returns the job that measures `cells` in one process, on data made from the seed of the repetition.
+/// Returns the job that measures `cells` in one process, with keys and values made from the seed of the repetition
+/// `repetition`.
 pub(super) fn job(options: &Options, cells: &[Cell], repetition: u32) -> Job {
     let directory = job_messages::directory(&options.directory);
     let foreign = options.target.as_ref();

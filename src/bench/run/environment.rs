@@ -84,8 +84,8 @@ fn libraries(cells: &[Cell]) -> BTreeMap<String, String> {
     libraries
 }
 
-/// Returns `true` if measurements of both environments may be in one result: same CPU, memory, system and
-/// disk.
+/// Returns `true` if measurements of both environments may be in one result: CPU model, number of cores, memory,
+/// system, file system and device are equal.
 pub fn is_same_machine(one: &Environment, other: &Environment) -> bool {
     (&one.cpu, one.cores, one.memory_bytes) == (&other.cpu, other.cores, other.memory_bytes)
         && (&one.system, &one.file_system, &one.device) == (&other.system, &other.file_system, &other.device)

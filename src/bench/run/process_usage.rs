@@ -10,7 +10,7 @@ use std::{
 /// write-ahead log. Processes coordinate through them, and each start makes them again.
 const COORDINATION: [&str; 3] = ["lock.mdb", "mdbx.lck", "-shm"];
 
-/// Resources used by a process.
+/// Resources that a process has used since its start, or since an earlier reading: CPU time, written bytes, memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessUsage {
     /// CPU time of all threads of the process, in nanoseconds; `None` if it is not known.
@@ -24,7 +24,7 @@ pub struct ProcessUsage {
     pub timer_syncs: Option<u64>,
     /// Number of expired keys that the store removed; `None` if values do not expire, or if the number is not known.
     pub expired_keys: Option<u64>,
-    /// Allocations of the engine; `None` if they were not counted.
+    /// Memory allocations of the engine (number and bytes); `None` if they were not counted.
     pub allocated: Option<Allocated>,
 }
 
@@ -54,12 +54,12 @@ pub(super) fn give_back_memory() {
 pub(super) fn give_back_memory() {}
 
 impl ProcessUsage {
-    /// Returns the resources used by this process.
+    /// Returns the CPU time, memory and written bytes of this process, as far as the system reports them.
     pub fn of_self() -> Self {
         Self::of(std::process::id())
     }
 
-    /// Returns the resources used by the process `pid`, as far as this user may read them.
+    /// Returns the CPU time, memory and written bytes of the process `pid`, as far as this user may read them.
     pub fn of(pid: u32) -> Self {
         Self {
             cpu_ns: cpu_ns(pid),
@@ -71,8 +71,8 @@ impl ProcessUsage {
         }
     }
 
-    /// Returns the resources used since the earlier reading `before`; `None` where one of both is unknown. Memory and
-    /// allocations are those of this reading, not differences.
+    /// Returns the resources that the process has used since the earlier reading `before`; a value is `None` if it is
+    /// unknown in one of the readings. Memory and allocations are those of this reading, not differences.
     pub fn since(&self, before: &Self) -> Self {
         let less = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
         Self {

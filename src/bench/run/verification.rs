@@ -12,7 +12,8 @@ pub const MAX_COMPARED: u64 = 5_000_000;
 /// Maximum number of values that are compared at the end of a job if most of them must be read from the disk.
 pub const MAX_FROM_DISK: u64 = 20_000;
 
-/// Result of reading the store's values at the end of a job and comparing them.
+/// Result of the verification: the store's values were read at the end of a job and compared with those that were
+/// written.
 #[derive(Debug, Default)]
 pub(super) struct Verified {
     /// Number of values that were compared.

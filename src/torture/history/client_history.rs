@@ -119,7 +119,8 @@ impl History {
         len
     }
 
-    /// Returns a request that sets all keys of a random group, by MSET or in a transaction.
+    /// Returns a request that sets all keys of one of the client's groups, chosen randomly, by MSET or in a
+    /// transaction.
     fn group(&mut self) -> Request {
         let len = self.len().min(5000);
         let which = self.rng.random_range(0..GROUPS.len());

@@ -200,8 +200,8 @@ impl CellBuilder<'_> {
         ["off", "on"].map(|setting| Target { read_ahead: Some(setting.into()), ..target.clone() }).into()
     }
 
-    /// Returns the reason why a store cannot be opened with this durability and the compression of the
-    /// options, or `None` if it can.
+    /// Returns the reason why a store cannot be opened with this durability (fsync policy, or memory) and the
+    /// compression of the options, or `None` if it can.
     fn lack(&self, info: &Info, durability: Durability) -> Option<String> {
         let (store, compression) = (info.name, self.options.compression);
         if !info.compression.contains(&compression) {

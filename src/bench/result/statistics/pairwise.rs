@@ -43,7 +43,7 @@ pub struct Pair {
     /// Confidence interval of `ratio`. It excludes 1 exactly if a difference is shown; the level is 95% for one pair
     /// and one look, and higher for more.
     pub interval: (f64, f64),
-    /// Number of blocks (repetitions that both stores have) that the comparison uses.
+    /// Number of blocks (repetitions that both stores of the pair have) that the comparison of the pair uses.
     pub blocks: u32,
     /// Verdict on the first store, compared with the second.
     pub verdict: Verdict,

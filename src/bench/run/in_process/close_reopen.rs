@@ -91,8 +91,9 @@ impl CloseReport {
         Ok(end)
     }
 
-    /// Adds the result to a cell's measurement. The size of the closed files is added only if `last` is `true`: no cell
-    /// was measured between this one and the close.
+    /// Adds the results of closing the store and opening it again (times, size, wrong data) to the measurement of a
+    /// cell. The size of the closed files is added only if `last` is `true`: no cell was measured between this cell and
+    /// the close.
     pub fn add_to(&self, measurement: &mut Measurement, cell: &Cell, last: bool) {
         measurement.close_seconds = Some(self.close_seconds);
         measurement.reopen_seconds = self.reopen_seconds;

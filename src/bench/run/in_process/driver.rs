@@ -39,13 +39,13 @@ pub(super) struct Shared<'b> {
     pub clock: Clock,
     /// Barrier at which all threads of the workloads and the thread that started them wait for each other.
     pub barrier: Barrier,
-    /// Number of threads of the first workload that still run; with the last of them all workloads end.
+    /// Number of driver threads of the first workload that still run; with the last of them all workloads end.
     leaders: AtomicU32,
     /// `true` when all threads of the first workload have ended.
     pub stop: AtomicBool,
     /// Queue of the writes that wait for the commit thread (group commit).
     pub groups: CommitQueue<CommitRequest>,
-    /// Number of syncs that the thread with the one-second timer has made (fsync policy `everysec`).
+    /// Number of syncs that the driver's thread with the one-second timer has made (fsync policy `everysec`).
     timer_syncs: AtomicU64,
 }
 
@@ -127,7 +127,8 @@ impl<'b> Shared<'b> {
 }
 
 impl Shared<'_> {
-    /// Starts the threads of a workload. `leads` is `true` for the first workload, with which all others end.
+    /// Starts the driver's threads that execute `workload`. `leads` is `true` for the first workload, with whose end
+    /// all others end.
     fn spawn<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,

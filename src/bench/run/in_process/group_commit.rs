@@ -81,7 +81,8 @@ impl CommitRequest {
     }
 }
 
-/// Writes of a commit request, which go back to the requesting thread for reuse, and the outcome of the commit.
+/// Writes of a committed commit request, which the requesting thread gets back to reuse their memory, and the outcome
+/// of the commit.
 type Done = (Vec<Write>, Result<(), String>);
 
 /// Slot in which a thread waits for the outcome of its commit request.

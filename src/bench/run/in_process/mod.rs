@@ -103,7 +103,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     Ok(reports)
 }
 
-/// Removes the sizes of cells that did unequal work.
+/// Removes from the reports the sizes on disk of cells that did unequal work, because they cannot be compared.
 fn drop_unequal_sizes(reports: &mut [Report], job: &Job) {
     resource_meter::drop_unequal_sizes(reports.iter_mut().filter_map(|report| {
         let Outcome::Measured(measurement) = &mut report.outcome else { return None };
@@ -115,7 +115,7 @@ fn drop_unequal_sizes(reports: &mut [Report], job: &Job) {
 struct MeasuredStore<'s> {
     opened: Opened,
     open_under: OpenUnder<'s>,
-    /// The fsync policy under which the store is open.
+    /// The fsync policy under which the job's store is open now.
     policy: Fsync,
     data: &'s Data,
     live: &'s KeyLedger,

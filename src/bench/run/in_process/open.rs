@@ -60,9 +60,9 @@ pub(super) fn load_open_store(
 /// Function that opens the store of a job with the given options, which may differ from those of its cells.
 type OpenAs<'s> = &'s dyn Fn(&OpenOptions) -> Result<Box<dyn Engine>, String>;
 
-/// Opens a store and loads its keys. The load runs under the fsync policy `no`, whatever the policy of the
-/// cells: otherwise an engine that fixes its policy when it is opened would sync each batch, and other
-/// engines only the end. Returns the engine, opened again under `options`, and the seconds of the load.
+/// Opens a store and loads its keys. The load runs under the fsync policy `no`, whatever the policy of the cells:
+/// otherwise an engine that fixes its policy when it is opened would sync each batch, and other engines only the end.
+/// Returns the engine, closed and opened again under `options`, and the seconds of the load (`None` without keys).
 pub(super) fn loaded(
     open: OpenAs<'_>,
     options: &OpenOptions,

@@ -70,9 +70,9 @@ enum Found {
     /// No value, because it has expired or may have expired.
     Expired,
     Right,
-    /// A value whose expiration time had passed before the read.
+    /// A value that the store returned although its expiration time had passed before the read.
     Outlived,
-    /// A value of this key, but of a version that a read may not return.
+    /// A value that was written to this key, but with this version, which a read may no longer return.
     Stale(u32),
     Wrong,
 }
@@ -111,15 +111,16 @@ impl<'b> Worker<'b> {
         }
     }
 
-    /// Executes operations like [`Worker::run`]. Records a panic as a fault instead of passing it on.
+    /// Executes operations of the mix like [`Worker::run`], but records a panic of the engine as a fault instead of
+    /// passing it on.
     pub fn run_caught(&mut self, mix: Option<Mix>, end: End<'_>) {
         if let Err(message) = panics::caught(|| self.run(mix, end)) {
             self.recorder.fault(Fault::Error(message));
         }
     }
 
-    /// Executes operations of the mix until a limit of `end` is reached, and commits the last batch. Without a mix,
-    /// does nothing.
+    /// Executes operations of the mix, and commits the last batch. Stops at the time or the number of operations in
+    /// `end`, when `end.stop` is set, or after too many faults. Without a mix, does nothing.
     pub fn run(&mut self, mix: Option<Mix>, end: End<'_>) {
         let Some(mix) = mix else { return };
         let mut left = end.operations;
@@ -158,8 +159,8 @@ impl<'b> Worker<'b> {
         }
     }
 
-    /// Executes one operation, whose latency counts from `start`, and returns the time after it, both in nanoseconds of
-    /// the clock. `None` if no key is left for it.
+    /// Executes one operation of the mix, whose latency counts from `start`, and returns the time after it, both in
+    /// nanoseconds of the clock. `None` if no key is left for the operation.
     #[inline]
     fn perform(&mut self, operation: Operation, start: u64) -> Option<u64> {
         match operation {

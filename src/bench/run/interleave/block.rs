@@ -113,13 +113,13 @@ pub mod tests {
 
     /// Fake store that simulates the operations of its slices, at a fixed rate.
     pub struct FakeStore {
-        /// Index of the store.
+        /// Index of the fake store among the compared stores.
         pub number: usize,
-        /// Number of operations in a millisecond.
+        /// Number of operations that the fake store does in a millisecond.
         pub rate: u64,
         /// Number of milliseconds at the start of a slice in which the store does half as many operations.
         pub cold: usize,
-        /// Number of slices after which the store fails.
+        /// Number of slices after which the fake store fails.
         pub fails_after: usize,
         /// Indices of the stores in the order of their turns.
         pub turns: Rc<RefCell<Vec<usize>>>,

@@ -30,7 +30,7 @@ pub struct Instance {
     reports: Vec<Report>,
     /// `true` if the store has failed or its process has ended.
     is_over: bool,
-    /// Error of a sync of its files.
+    /// Error of a sync of the store's files; `None` if there was none.
     sync_error: Option<String>,
     /// Maximum time to wait for an idle device after write-back, in seconds.
     quiet_wait: f64,

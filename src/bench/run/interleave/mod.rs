@@ -167,7 +167,7 @@ impl Measured {
     }
 }
 
-/// Loaded stores of a block or of the pilot.
+/// Stores that were loaded for a block or for the pilot of a comparison, each in a process of its own.
 #[derive(Default)]
 struct Loaded {
     /// Indices in the comparison of the stores whose process was started.

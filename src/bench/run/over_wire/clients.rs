@@ -137,8 +137,8 @@ impl Shared {
         Ok(clients)
     }
 
-    /// Runs each client until its end, on the mix of its workload. Returns the clients, and one record for each
-    /// workload. A client without a mix does nothing.
+    /// Runs each client on the mix of its workload, up to the limits that `end` returns for it. Returns the clients,
+    /// and one record for each workload. A client without a mix does nothing.
     async fn round(
         self: &Arc<Self>,
         clients: Vec<Placed>,
@@ -198,14 +198,15 @@ impl Shared {
     }
 }
 
-/// Task that runs a client `C`.
+/// Task that runs one client of a benchmark over the wire, and returns it as `C` at its end.
 struct ClientTask<C> {
     task: task::JoinHandle<C>,
-    /// Record of the client's workload, shared by all its clients on this thread.
+    /// Record of the operations of the client's workload, shared by all clients of the workload on this thread.
     recorder: Rc<RefCell<Recorder>>,
 }
 
-/// A client with its number and the index of its workload.
+/// Client of a benchmark over the wire, with its number among the clients of its workload, and the index of the
+/// workload (`place`).
 struct Placed {
     place: usize,
     number: u32,

@@ -23,7 +23,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// Minimum free space of the input buffer for each read, in bytes.
+/// Minimum free space that the client's input buffer has for each read from the socket, in bytes.
 const READ: usize = 32 << 10;
 
 /// Request that the client has queued or sent, and whose reply has not arrived.
@@ -37,7 +37,7 @@ struct Request {
     lifetime: Option<Lifetime>,
     /// Bytes of the key and value that the request writes or deletes.
     bytes: usize,
-    /// `true` for the SET of a read-modify-write, `false` for its GET.
+    /// `true` if the request is the SET of a read-modify-write, `false` if it is its GET or of another operation.
     writes_back: bool,
 }
 

@@ -37,7 +37,7 @@ pub struct InjectedFault {
     pub syncs: bool,
 }
 
-/// Name that is added to a directory or, without a target, removed.
+/// Change of one name in a directory of the simulated disk: it is added or, without a target, removed.
 #[derive(Clone, Debug)]
 struct Edit {
     dir: Ino,
@@ -132,7 +132,7 @@ impl Image {
         Ok(outcome)
     }
 
-    /// Writes as many of the bytes as there is space for, and returns their number.
+    /// Writes as many of the bytes `data` to a file as the simulated disk has space for, and returns their number.
     pub fn write(&mut self, ino: Ino, offset: u64, data: &[u8]) -> Result<usize> {
         if self.trouble.writes {
             return Err(Errno::EIO);
@@ -227,7 +227,7 @@ impl Image {
         }
     }
 
-    /// Writes a change of names to the medium.
+    /// Writes a change of names to the medium of the simulated disk, so that a power cut does not undo it.
     fn apply(&mut self, change: &[Edit]) {
         for Edit { dir, name, target } in change {
             let Ok(dir) = self.dir_mut(*dir) else { continue };
@@ -248,8 +248,8 @@ impl Image {
         }
     }
 
-    /// Makes a change of names visible to programs, and adds it to the journal, from which a sync of one of the
-    /// directories moves it to the medium.
+    /// Makes a change of names in the simulated file system visible to programs, and adds it to the journal. A later
+    /// sync of one of the directories moves it from there to the medium.
     fn enter(&mut self, change: Vec<Edit>) -> Result<()> {
         for Edit { dir, name, target } in &change {
             let old = self.dir(*dir)?.names.get(name).map(|(ino, _)| *ino);
