@@ -132,7 +132,7 @@ pub struct Spec {
     pub categories: &'static str,
     /// First version of Redis that had the command.
     pub since: &'static str,
-    /// Summary of the command, one sentence.
+    /// Summary of the command in one sentence, for COMMAND DOCS and the list of commands.
     pub summary: &'static str,
     /// Subcommands of the command; empty if it has none.
     pub subcommands: &'static [Spec],

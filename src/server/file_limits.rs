@@ -2,8 +2,8 @@
 
 use crate::{config::Config, engine::OpenFiles};
 
-/// Number of descriptors of the process, without those of workers, engine and clients: 14 are always open; the
-/// others allow for short-lived ones, such as a client that is refused or a directory that is listed.
+/// Number of file descriptors that the server keeps for itself, without those of workers, engine and clients: 14 are
+/// always open; the others allow for short-lived ones, such as a client that is refused or a directory that is listed.
 const PROCESS: u64 = 48;
 
 /// Number of file descriptors of a worker's event loop.
@@ -64,10 +64,10 @@ impl FileLimits {
 }
 
 struct FileNeeds {
-    /// Number of file descriptors needed without clients, with the minimum for the engine.
+    /// Number of file descriptors that the server needs without clients, with the minimum for the engine.
     fixed: u64,
     engine: OpenFiles,
-    /// Maximum number of concurrent reads of the engine.
+    /// Maximum number of reads of the engine that run at the same time: one for each worker and each blocking thread.
     readers: u64,
 }
 

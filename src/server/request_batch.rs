@@ -160,12 +160,14 @@ impl RequestBatch {
         self.next += 1;
     }
 
-    /// Removes and returns the received part of an incomplete request.
+    /// Removes and returns the received part of an incomplete request, so that the buffers can return to the worker's
+    /// pool.
     pub fn take_partial(&mut self) -> Partial {
         Partial::take(&mut self.input, &mut self.requests)
     }
 
-    /// Puts the received part of an incomplete request back in front of the bytes to be received.
+    /// Puts the received part of an incomplete request, taken out by [`RequestBatch::take_partial`], back into the
+    /// empty read buffer.
     pub fn restore(&mut self, partial: Partial) {
         partial.restore(&mut self.input, &mut self.requests);
     }

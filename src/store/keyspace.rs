@@ -227,7 +227,7 @@ impl Store {
         Ok((keys.into(), 0, next))
     }
 
-    /// Calls `visit` for those of the stored keys `keys` that still exist.
+    /// Reads the stored keys `keys`, and calls `visit` for those that still exist and belong to the database `space`.
     fn visit_all(
         &self,
         space: Database,

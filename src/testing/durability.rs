@@ -29,7 +29,7 @@ fn read(open: &Open) -> u8 {
     number
 }
 
-/// Tests that a kill loses nothing if `Info` says so.
+/// Tests that a kill loses no acknowledged write if the engine's `Info` says so.
 pub fn what_info_says_survives_a_kill_survives_it(kind: &'static Kind) {
     for_each_on_disk(kind, |cell| {
         if !cell.survives_a_kill() {

@@ -153,7 +153,7 @@ impl Recorder {
         self.user_bytes += bytes as u64;
     }
 
-    /// Counts a read that found a value.
+    /// Counts a read that found a value, for the record's number of hits.
     #[inline]
     pub fn hit(&mut self) {
         self.hits += 1;

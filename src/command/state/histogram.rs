@@ -92,8 +92,8 @@ impl HistogramSnapshot {
         self.sum
     }
 
-    /// Returns the percentile: an upper bound of `percent` of the values, at most an eighth too large; 0 if
-    /// there are no values.
+    /// Returns a percentile in nanoseconds: an upper bound of `percent` percent of the recorded values, at most an
+    /// eighth too large; 0 if there are no values.
     pub fn percentile(&self, percent: f64) -> u64 {
         let wanted = (self.count() as f64 * percent / 100.0).ceil().max(1.0) as u64;
         let mut seen = 0;

@@ -42,7 +42,7 @@ pub struct SlowLog {
 }
 
 impl SlowLog {
-    /// Creates an empty log of at most `length` entries, for commands that take at least `micros` microseconds.
+    /// Creates an empty slow log of at most `length` entries, for commands that take at least `micros` microseconds.
     pub fn new(micros: i64, length: usize) -> Self {
         Self {
             threshold: AtomicI64::new(micros),

@@ -53,8 +53,8 @@ fn number(form: Form) -> u8 {
     }
 }
 
-/// Returns the bytes with which the checksum of a start line begins, before the line's numbers. They differ between the
-/// forms, so that a flipped bit of the format number cannot turn one form into the other.
+/// Returns the bytes that the checksum of a start line covers in addition to the line's numbers and its offset. They
+/// differ between the forms, so that a flipped bit of the format number cannot turn one form into the other.
 fn start_of_check(form: Form) -> [u8; 8] {
     match form {
         Form::Redis => *b"KVBSTART",

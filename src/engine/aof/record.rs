@@ -215,7 +215,7 @@ const MAX_TIME: usize = usize::MAX / 100;
 /// Decoding position in the bytes of an AOF record.
 pub(super) struct Cursor<'b> {
     bytes: &'b [u8],
-    /// Index of the next byte to decode.
+    /// Index of the next byte to decode, in the bytes that are being decoded.
     pub(super) at: usize,
 }
 

@@ -1,4 +1,5 @@
-//! Tests of very large reads and writes: they see one snapshot, and block no other reads and writes.
+//! Tests of very large reads and writes of a table in memory: they see one snapshot, and block no other reads and
+//! writes.
 
 use super::{
     super::{Batch, KeyRange, WriteOp},

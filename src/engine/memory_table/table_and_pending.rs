@@ -15,11 +15,11 @@ pub(super) struct State<T: Table> {
 /// Large batch outside the table. It is gathered in steps while it is invisible, then becomes visible at once, and
 /// is moved into the table in steps, which readers do not notice.
 struct Pending<T: Table> {
-    /// Pairs that the batch puts: the last write of each key counts.
+    /// Pairs that the batch puts and that are not in the table yet; the last write of each key counts.
     puts: T,
-    /// Keys that the batch deletes: their last write is a delete.
+    /// Keys that the batch deletes (their last write in it is a delete) and that are not yet removed from the table.
     deletes: HashSet<Box<[u8]>>,
-    /// `true` if the batch is visible to readers.
+    /// `true` if the large batch is visible to readers.
     shows: bool,
     /// Number of keys of the table with the batch, minus that without it.
     extra: i64,
@@ -199,7 +199,7 @@ impl<T: Table> State<T> {
         self.pending.is_some()
     }
 
-    /// Returns the number of keys that the pending batch puts.
+    /// Returns the number of keys that the pending batch puts and that are not in the table yet.
     #[cfg(test)]
     pub(super) fn pending_puts(&self) -> usize {
         self.pending.as_ref().map_or(0, |pending| pending.puts.len())

@@ -279,7 +279,7 @@ fn is_past(end: Bound<&[u8]>, key: &[u8]) -> bool {
     }
 }
 
-/// Checks the copy of a store's files at `path` by visiting every used page. MDBX has no page checksums, so changed
+/// Checks the copy of a store's files at `path` by a scan of all pairs. MDBX has no page checksums, so changed keys and
 /// values are not detected.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "damaged keys and values are not found: MDBX has no checksums";

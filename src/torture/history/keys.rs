@@ -1,11 +1,11 @@
-//! Keys of one client.
+//! Keys of one client of a crash test, and the features of the server that its requests use.
 
 use super::value::Content;
 use std::ops::Range;
 
-/// Number of keys of each client that are written often.
+/// Number of keys of each client of a crash test that are written often.
 pub(super) const OFTEN_WRITTEN: usize = 16;
-/// Number of keys of each client that are written rarely.
+/// Number of keys of each client of a crash test that are written rarely.
 const ONCE: usize = 256;
 /// Number of keys in each group of a client's keys. The keys of a group are only set together and deleted together.
 pub(super) const GROUPS: [usize; 4] = [2, 4, 8, 16];

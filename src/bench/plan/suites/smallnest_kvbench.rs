@@ -15,7 +15,7 @@ use std::collections::HashSet;
 
 /// Default duration in seconds of a case that reads, as in the original.
 const SECONDS: f64 = 60.0;
-/// Default number of keys.
+/// Default number of keys of the suites smallnest and xdag.
 const KEYS: u64 = 1_000_000;
 /// Row name of the case that sets keys in batches of 1000.
 const BATCH: &str = "batch 1000";

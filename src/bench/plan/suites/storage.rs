@@ -10,7 +10,7 @@ use crate::bench::{
     result::{Access, Cell, CellKind, Figure, Operation, OwnDevice, Size, Target, Workload},
 };
 
-/// Default number of keys.
+/// Default number of keys of the suite storage.
 const KEYS: u64 = 1_000_000;
 /// Read-ahead in KiB with which Linux sets up most devices.
 const USUAL_READ_AHEAD: u64 = 128;

@@ -100,7 +100,7 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
     }
 }
 
-/// Measurements of one store in the pilot.
+/// Measurements of one store in the pilot of an interleaved comparison.
 struct Pilot {
     store: usize,
     /// Operations per second of the store when it runs alone.

@@ -1,4 +1,4 @@
-//! Any corruption of an AOF: it opens with everything that it records as durable, or is refused.
+//! Tests of any corruption of an AOF: it opens with everything that it records as durable, or is refused.
 
 use super::*;
 use crate::engine::key_value_headers;

@@ -1,4 +1,4 @@
-//! Values with expiration times, whose records need not be adjacent.
+//! Tests of an AOF with expiration times, whose records need not be adjacent to those of the values.
 
 use super::*;
 use crate::engine::key_value_headers;

@@ -1,4 +1,4 @@
-//! Full disks and I/O errors.
+//! Tests of an AOF on full disks and with I/O errors.
 
 use super::*;
 use io::ErrorKind;

@@ -1,4 +1,4 @@
-//! AOFs of Redis: an incomplete write at the end is cut off, corruption is refused.
+//! Tests of AOFs that Redis wrote: an incomplete write at the end is cut off, corruption is refused.
 
 use super::*;
 use std::convert::Infallible;

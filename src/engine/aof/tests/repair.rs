@@ -1,4 +1,4 @@
-//! Reports of a check, and the results and files of a repair.
+//! Tests of `kvbench check` and `kvbench repair` on an AOF: reports, results and files.
 
 use super::*;
 use crate::engine::aof::check::{check, repair_log};

@@ -1,4 +1,4 @@
-//! Rewrites of the AOF while writes continue.
+//! Tests of rewrites of the AOF while writes continue.
 
 use super::*;
 use std::os::unix::fs::PermissionsExt;

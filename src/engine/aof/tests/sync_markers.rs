@@ -1,4 +1,4 @@
-//! Sync markers of an AOF, and the corruption of durable data that they detect.
+//! Tests of the sync markers of an AOF, and of the corruption of durable data that they detect.
 
 use super::*;
 

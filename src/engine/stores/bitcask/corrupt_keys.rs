@@ -60,7 +60,7 @@ impl Corrupt {
         }
     }
 
-    /// Records `segment` as corrupt. Of all recorded errors only the first is kept.
+    /// Records the segment with the number `segment` as corrupt. Of the errors of all segments only the first is kept.
     pub(super) fn note(&mut self, segment: u32, error: Error) {
         self.segments.insert(segment);
         self.first.get_or_insert(error);

@@ -99,8 +99,8 @@ static INFO: Info = Info {
 /// slots than reading threads; a slot takes 64 bytes of the lock file.
 const MAX_READERS: u32 = 4096;
 
-/// Checks the copy of a store's files at `path` by visiting every used page. LMDB has no checksums, so changed values
-/// are not detected.
+/// Checks the copy of a store's files at `path` by a scan of all pairs. LMDB has no checksums, so changed keys and
+/// values are not detected.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "damaged keys and values are not found: LMDB has no checksums";
     let sound = CheckReport::by_scan(Lmdb::open(&OpenOptions::for_check(path))?)?;

@@ -231,8 +231,9 @@ impl Cluster {
         }
     }
 
-    /// Changes `path`, or the slot map, for the redirection in `refusal`, or pauses after a temporary error; the caller
-    /// then sends the request again. Returns the refusal if it is final, otherwise `None`.
+    /// Records the redirection in `refusal` in `path`, the request's redirections so far, or in the slot map; or pauses
+    /// after a temporary error; the caller then sends the request again. Returns the refusal if it is final, otherwise
+    /// `None`.
     ///
     /// # Errors
     ///

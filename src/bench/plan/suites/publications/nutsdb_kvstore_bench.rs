@@ -19,11 +19,11 @@ use crate::bench::{
 
 /// Sizes in bytes of the values that are put; there is one benchmark for each.
 const PUTS: [u32; 4] = [64, 128, 256, 512];
-/// Value size in bytes of the benchmarks whose name states none.
+/// Size of the values, in bytes, in those benchmarks of kvstore-bench whose names state none.
 const VALUE: u32 = 64;
-/// Key length in bytes.
+/// Length of all keys of kvstore-bench, in bytes.
 const KEY: u32 = 11;
-/// Default number of keys to put.
+/// Default number of keys that each put benchmark of kvstore-bench puts.
 const KEYS: u64 = 100_000;
 /// Divisor: the number of keys to put, divided by this, is the number of keys loaded before gets and scans.
 const PUTS_PER_LOADED: u64 = 10;

@@ -1,5 +1,5 @@
-//! Corrupt values in a segment that a start must read: the last one, or one without a hint file. Either a read of the
-//! corrupt value's key fails and all other synced data are intact, or the start is refused.
+//! Tests of corrupt values in a segment of `bitcask` that a start must read: the last one, or one without a hint file.
+//! Either a read of the corrupt value's key fails and all other synced data are intact, or the start is refused.
 
 use super::{
     super::{

@@ -1,5 +1,5 @@
-//! Corruption of segments and hint files of `bitcask`: a start is refused, one value is an error, or there is no
-//! effect.
+//! Tests of the corruption of segments and hint files of `bitcask`: a start is refused, one value is an error, or there
+//! is no effect.
 
 use super::{
     super::{hint, open},

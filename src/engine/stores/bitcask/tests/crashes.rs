@@ -1,4 +1,4 @@
-//! Kills and power cuts of `bitcask` at any time: what the next start finds.
+//! Tests of kills and power cuts of `bitcask` at any time: what the next start finds.
 
 use super::{
     super::{hint, manifest::MANIFEST, segment::path_of},

@@ -1,4 +1,4 @@
-//! Merges of `bitcask`: what they keep, what they remove, and reads during a merge.
+//! Tests of merges of `bitcask`: what they keep, what they remove, and reads during a merge.
 
 use super::{super::segment::before_open, *};
 use crate::engine::{KeyRange, Location};

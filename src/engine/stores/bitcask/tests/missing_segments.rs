@@ -1,4 +1,4 @@
-//! Detection of missing segments of `bitcask`, with the manifest.
+//! Tests that missing segments of `bitcask` are detected by the manifest.
 
 use super::{
     super::{

@@ -1,4 +1,4 @@
-//! Nearly full disks: which writes `bitcask` refuses, and what merges do.
+//! Tests of `bitcask` on nearly full disks: which writes it refuses, and what merges do.
 
 use super::{super::key_table::ValuePosition, *};
 use crate::engine::{Error, memory_table::Table};
