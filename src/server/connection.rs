@@ -186,7 +186,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Executes every complete request that `batch` has received. Replies are collected in `batch`, and sent here only
-    /// when they exceed [`REPLY_SIZE`].
+    /// when they reach [`REPLY_SIZE`].
     async fn answer(&mut self, mut batch: Box<RequestBatch>) -> Result<Box<RequestBatch>, ConnectionEnd> {
         loop {
             let decoded = self.decoder.decode(&mut batch.input, &mut batch.requests);
