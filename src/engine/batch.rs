@@ -91,7 +91,7 @@ impl<'a> Batch<'a> {
         let mut parts = self.parts.iter().peekable();
         for (number, op) in self.ops.iter().enumerate() {
             while parts.next_if(|part| part.0 <= number).is_some() {
-                batch.end_client();
+                batch.end_part();
             }
             batch.push(match *op {
                 WriteOp::Put { key, .. } => WriteOp::Put { key, value: values.next().unwrap_or_default() },
@@ -111,7 +111,7 @@ impl<'a> Batch<'a> {
 
     /// Ends a part: the writes before and after the end need not become visible together, though they are durable
     /// together. An undivided batch is one part.
-    pub fn end_client(&mut self) {
+    pub fn end_part(&mut self) {
         self.parts.push((self.ops.len(), self.bytes));
     }
 
@@ -137,7 +137,7 @@ impl<'a> Batch<'a> {
         pieces
     }
 
-    /// Returns the writes of each part that was ended by [`Batch::end_client`], in order.
+    /// Returns the writes of each part that was ended by [`Batch::end_part`], in order.
     pub fn client_ends(&self) -> impl ExactSizeIterator<Item = &[WriteOp<'a>]> {
         let mut start = 0;
         self.parts.iter().map(move |&(end, _)| {
@@ -226,7 +226,7 @@ mod tests {
         for writes in [1, 1, 3, 1] {
             (0..writes).for_each(|_| batch.put(b"key", b"value"));
             assert_eq!(pieces(&batch, (100, 100)), [(batch.len(), batch.bytes())]);
-            batch.end_client();
+            batch.end_part();
         }
         assert_eq!(pieces(&batch, (2, 100)), [(2, 16), (3, 24), (1, 8)]);
         assert_eq!(pieces(&batch, (100, 15)), [(1, 8), (1, 8), (3, 24), (1, 8)]);
@@ -234,7 +234,7 @@ mod tests {
         batch.clear();
         batch.put(b"key", b"value");
         assert_eq!(writes(&batch, (2, 100)), 1);
-        batch.end_client();
+        batch.end_part();
         batch.put(b"key", b"value");
         assert_eq!(writes(&batch, (1, 100)), 2);
     }
@@ -243,10 +243,10 @@ mod tests {
     fn other_values_are_in_the_same_parts() {
         let mut batch = Batch::default();
         batch.put(b"a", b"long value");
-        batch.end_client();
+        batch.end_part();
         batch.delete(b"b");
         batch.put(b"c", b"another");
-        batch.end_client();
+        batch.end_part();
         let other = batch.with_values([&b"1"[..], b"2"]);
         let put = |key, value| WriteOp::Put { key, value };
         assert_eq!(other.ops(), [put(b"a", b"1"), WriteOp::Delete { key: b"b" }, put(b"c", b"2")]);

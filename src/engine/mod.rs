@@ -116,7 +116,7 @@ pub trait Engine: Send + Sync {
     /// [`Error::is_rolled_back`] is `false`, the engine may refuse all later writes.
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()>;
 
-    /// Writes each part of a batch ([`Batch::end_client`]) atomically and separately, parts with the same key in
+    /// Writes each part of a batch ([`Batch::end_part`]) atomically and separately, parts with the same key in
     /// their order, and returns the outcome of each. Used with hash slots only: parts may be in different ones.
     fn write_parts(&self, batch: &Batch<'_>, sync: bool) -> Vec<Result<()>> {
         batch.client_ends().map(|part| self.write(&Batch::of(part), sync)).collect()

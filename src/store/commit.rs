@@ -174,7 +174,7 @@ impl Store {
         let (mut txn, mut ends) = (Txn::new(self, &arena, Batch::default(), own), Vec::new());
         for work in works {
             work.run(&mut txn);
-            txn.end_client();
+            txn.end_part();
             ends.push(txn.parts());
         }
         let CommitPayload { batch, deadlines, own, .. } = txn.into_written();
@@ -267,7 +267,7 @@ impl Store {
         }
         for work in group {
             work.run(&mut txn);
-            txn.end_client();
+            txn.end_part();
         }
         let CommitPayload { batch: written, deadlines, own, touched, transaction } = txn.into_written();
         let outcome = match (written.is_empty(), transaction) {

@@ -131,8 +131,8 @@ impl<'g> Txn<'g> {
     }
 
     /// Ends a commit request: the next one has its own reading of the clock, and begins in database 0.
-    pub(super) fn end_client(&mut self) {
-        self.batch.end_client();
+    pub(super) fn end_part(&mut self) {
+        self.batch.end_part();
         self.moment = ExpirationClock::default();
         self.space = Database::default();
     }
@@ -142,7 +142,7 @@ impl<'g> Txn<'g> {
     pub fn end_request(&mut self) -> bool {
         let is_alone = self.store.is_sharded();
         if is_alone {
-            self.batch.end_client();
+            self.batch.end_part();
         }
         is_alone
     }

@@ -100,19 +100,19 @@ pub(super) fn write(port: u16, history: &mut History, load: &Load, rng: &mut Sma
 /// Returns the reply to the command of `request` that is checked, or an error or unexpected reply to another one of
 /// its commands.
 fn receive(connection: &mut Client, request: &Request) -> io::Result<OwnedFrame> {
-    let (mut counts, mut odd) = (OwnedFrame::Null, None);
+    let (mut checked, mut odd) = (OwnedFrame::Null, None);
     for index in 0..request.commands.len() {
         match connection.reply()? {
             error @ OwnedFrame::Error(_) => odd = odd.or(Some(error)),
             OwnedFrame::Array(replies) if replies.iter().any(is_error) => {
                 odd = odd.or(replies.into_iter().find(is_error));
             }
-            reply if index == request.counts => counts = reply,
+            reply if index == request.checked_command => checked = reply,
             OwnedFrame::SimpleString(_) => {}
             other => odd = odd.or(Some(other)),
         }
     }
-    Ok(odd.unwrap_or(counts))
+    Ok(odd.unwrap_or(checked))
 }
 
 fn is_error(reply: &OwnedFrame) -> bool {

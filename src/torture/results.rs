@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Results that docs/durability.md shows, of this version of kvbench.
-const PROVED: &str = include_str!("../../docs/torture.json");
+const PUBLISHED: &str = include_str!("../../docs/torture.json");
 
 /// Version of the format of a result file of crash tests.
 const SCHEMA: u32 = 1;
@@ -77,7 +77,7 @@ impl Results {
 
     /// Returns the crash-test results that the documentation shows.
     pub fn published() -> Self {
-        serde_json::from_str(PROVED).unwrap_or_default()
+        serde_json::from_str(PUBLISHED).unwrap_or_default()
     }
 
     /// Adds a row to the row of the same test in a result file, or appends it. Creates the file if it does not

@@ -82,7 +82,7 @@ pub struct Series {
     /// Medians of the metric in the first and in the second run.
     pub medians: [f64; 2],
     /// Natural logarithms of the metric in the first and in the second run: of each repetition, or of the best
-    /// repetition of each [group](rounds).
+    /// repetition of each [group](best_of_groups).
     pub logs: [Logs; 2],
     /// Number of repetitions in a group, of which only the best counts; 1 if each repetition counts.
     pub group_size: usize,
@@ -98,7 +98,7 @@ impl Series {
         };
         let logs = runs.map(|run| logs(run, cell, aspect));
         let fewest = logs.iter().map(Logs::len).min().unwrap_or(0);
-        let group_size = if aspect == ComparedMetric::Size { 1 } else { (fewest / ROUNDS).max(1) };
+        let group_size = if aspect == ComparedMetric::Size { 1 } else { (fewest / MIN_GROUPS).max(1) };
         let series = Self {
             id: cell.id.clone(),
             store,
@@ -107,7 +107,7 @@ impl Series {
             aspect,
             medians: logs.each_ref().map(middle),
             group_size,
-            logs: logs.map(|logs| rounds(logs, group_size, aspect.better())),
+            logs: logs.map(|logs| best_of_groups(logs, group_size, aspect.better())),
         };
         series.logs.iter().all(|logs| !logs.is_empty()).then_some(series)
     }
@@ -120,13 +120,13 @@ impl Series {
 
 /// Minimum number of groups into which ten or more repetitions of a cell are divided; only the best repetition of each
 /// group counts.
-const ROUNDS: usize = 5;
+const MIN_GROUPS: usize = 5;
 
 /// Divides the repetitions into groups of `each`, leaving out the last ones that fill no group, and returns the best
 /// value of each group. Other processes only take time away, for seconds or minutes, so the best of several repetitions
 /// is much the same in each run, while their means are not (Python's `timeit` uses the minimum of its repetitions for
 /// this reason). The repetitions of a group are spread over the whole run.
-fn rounds(logs: Logs, each: usize, better: Better) -> Logs {
+fn best_of_groups(logs: Logs, each: usize, better: Better) -> Logs {
     let count = logs.len() / each;
     let mut best = Logs::new();
     for (round, value) in (0..).take(count).cycle().zip(logs.into_values()).take(count * each) {
@@ -163,9 +163,9 @@ mod tests {
     #[test]
     fn only_the_best_of_each_group_of_repetitions_counts() {
         let many = || numbered((0..11).map(f64::from));
-        let highest = rounds(many(), 2, Better::Higher);
+        let highest = best_of_groups(many(), 2, Better::Higher);
         assert_eq!(highest, numbered([5.0, 6.0, 7.0, 8.0, 9.0]), "the last has no round");
-        assert_eq!(rounds(many(), 2, Better::Lower), numbered([0.0, 1.0, 2.0, 3.0, 4.0]));
-        assert_eq!(rounds(many(), 1, Better::Lower), many());
+        assert_eq!(best_of_groups(many(), 2, Better::Lower), numbered([0.0, 1.0, 2.0, 3.0, 4.0]));
+        assert_eq!(best_of_groups(many(), 1, Better::Lower), many());
     }
 }

@@ -135,7 +135,7 @@ pub(super) fn survey_as(
     sink: &mut impl FnMut(&Batch<'_>, Part<'_>),
 ) -> Result<(ReplayEnd, Option<Damage>)> {
     let mut window = Window::new(source, 0, len);
-    let mut reader = Reader { form, state: State::of(form), whole: synced, ..Reader::default() };
+    let mut reader = Reader { form, state: State::of(form), verbatim_before: synced, ..Reader::default() };
     let mut spare = Batch::with_capacity(GATHER);
     loop {
         let (mut batch, arena) = (spare.recycle(), Bump::new());
@@ -194,7 +194,7 @@ struct Reader {
     trailer: usize,
     synced: u64,
     /// Offset in the AOF before which frames may have corrupt values, which are then passed on as they are.
-    whole: u64,
+    verbatim_before: u64,
     /// Offset of the end of the last frame with records that was read; beyond `synced`, records lack a sync marker.
     records_end: u64,
     tail: ReplayEnd,
@@ -270,7 +270,9 @@ impl Reader {
                 Ok(frame) => (frame, 0),
                 Err(stop @ DecodeStop::Malformed { .. }) => {
                     let found = chain.check_but_values(rest, offset);
-                    found.filter(|(frame, _)| offset + frame.len() as u64 <= self.whole).ok_or(stop)?
+                    found
+                        .filter(|(frame, _)| offset + frame.len() as u64 <= self.verbatim_before)
+                        .ok_or(stop)?
                 }
                 Err(stop) => return Err(stop),
             };

@@ -52,7 +52,7 @@ fn a_long_value_is_lent_without_a_lock() {
 
 /// Checks that a write returns the large pair that it replaces or deletes, so that the caller can free it without the
 /// table's lock.
-fn keep_what_is_heavy<T: Table>() {
+fn large_pair_is_returned_by_the_write<T: Table>() {
     let (table, long) = (SharedTable::new(T::default(), false), vec![7; SLOW_TO_FREE + 1]);
     for small in [WriteOp::Put { key: b"key", value: b"short" }, WriteOp::Delete { key: b"key" }] {
         put::<T>(&table, &[b"key"], &long);
@@ -68,8 +68,8 @@ fn keep_what_is_heavy<T: Table>() {
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
 fn a_long_value_is_freed_without_a_lock() {
-    keep_what_is_heavy::<HashTable>();
-    keep_what_is_heavy::<BTree>();
+    large_pair_is_returned_by_the_write::<HashTable>();
+    large_pair_is_returned_by_the_write::<BTree>();
 }
 
 /// Checks that a read sees only values of one batch, while twelve values of up to 5 MiB are written in one batch,

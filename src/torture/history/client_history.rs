@@ -62,8 +62,8 @@ impl History {
     /// Records a write as sent, and returns its request: `command`, in the database of the first key in `changes`.
     fn write(&mut self, command: Words, expected: Expected, changes: Vec<(usize, Change)>) -> Request {
         let index = changes.first().map_or(0, |(index, _)| *index);
-        let (commands, counts) = self.within(index, command);
-        self.note(Request { commands, counts, expected, write: None }, changes)
+        let (commands, checked_command) = self.within(index, command);
+        self.note(Request { commands, checked_command, expected, write: None }, changes)
     }
 
     /// Returns the commands that execute `command` in the database of the key with the index `index`, and the
@@ -138,10 +138,10 @@ impl History {
             queued.insert(0, select(other));
             queued.push(select(0));
         }
-        let (expected, counts) = (Expected::All(queued.len()), queued.len() + 1);
+        let (expected, checked_command) = (Expected::All(queued.len()), queued.len() + 1);
         let [multi, exec] = ["MULTI", "EXEC"].map(|word| vec![word.into()]);
         let commands = [multi].into_iter().chain(queued).chain([exec]).collect();
-        self.note(Request { commands, counts, expected, write: None }, changes)
+        self.note(Request { commands, checked_command, expected, write: None }, changes)
     }
 
     fn incr(&mut self) -> Request {
@@ -173,8 +173,8 @@ impl History {
     fn get(&mut self) -> Request {
         let index = self.rng.random_range(0..BIG);
         let expected = Expected::Value(self.ahead.get(index).copied().flatten());
-        let (commands, counts) = self.within(index, vec![b"GET".to_vec(), self.key(index)]);
-        Request { commands, counts, expected, write: None }
+        let (commands, checked_command) = self.within(index, vec![b"GET".to_vec(), self.key(index)]);
+        Request { commands, checked_command, expected, write: None }
     }
 
     /// Returns `true` if no request was refused since the last check, so that replies can be predicted.

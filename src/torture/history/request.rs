@@ -50,7 +50,7 @@ pub(in super::super) struct Request {
     pub commands: Vec<Words>,
     /// Index in `commands` of the command whose reply is compared with `expected`. The others are answered by a simple
     /// string; an error reply to any of them is an error of the request.
-    pub counts: usize,
+    pub checked_command: usize,
     pub expected: Expected,
     /// Index of the request among the client's writes; `None` for a read.
     pub write: Option<usize>,

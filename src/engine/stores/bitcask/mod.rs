@@ -36,7 +36,7 @@ use crate::engine::{
 };
 use background::Background;
 use description::{INFO, NAME};
-use segment_io::{After, Files};
+use segment_io::{BackgroundWork, Files};
 use std::{ops::ControlFlow, sync::Arc};
 
 /// Entry of `bitcask` in the list of engines.
@@ -99,7 +99,7 @@ impl Engine for Bitcask {
         }
         let after = self.files.write(&mut writer, batch, sync)?;
         drop(writer);
-        if after == After::Work {
+        if after == BackgroundWork::Due {
             self.background.wake();
         }
         Ok(())

@@ -61,13 +61,13 @@ pub(super) struct Writer {
     budget: u64,
 }
 
-/// Result of a write to `bitcask`: `Work` if the caller must wake the background thread.
+/// Result of a write to `bitcask`: `Due` if the caller must wake the background thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum After {
+pub(super) enum BackgroundWork {
     /// The caller of the write need not wake the background thread.
-    Nothing,
+    NotDue,
     /// The caller of the write must wake the background thread, which then looks for segments to sync or to merge.
-    Work,
+    Due,
 }
 
 thread_local! {
@@ -226,8 +226,8 @@ impl Files {
     }
 
     /// Appends a write batch to the active segment, syncs it if `sync`, and then puts the positions of its values into
-    /// the key table. Returns [`After::Work`] if the caller must wake the background thread.
-    pub(super) fn write(&self, writer: &mut Writer, batch: &Batch<'_>, sync: bool) -> Result<After> {
+    /// the key table. Returns [`BackgroundWork::Due`] if the caller must wake the background thread.
+    pub(super) fn write(&self, writer: &mut Writer, batch: &Batch<'_>, sync: bool) -> Result<BackgroundWork> {
         let segment = writer.id;
         let waste = writer.active.append_placed(batch, sync, |placed| {
             let values = batch.ops().iter().filter_map(|op| match *op {
@@ -244,13 +244,13 @@ impl Files {
         free_garbage(waste);
         if writer.active.len() >= writer.seal_at {
             self.roll(writer);
-            return Ok(After::Work);
+            return Ok(BackgroundWork::Due);
         }
         let is_due = writer.active.len() >= writer.wake || batch.after_clear().0;
         if is_due {
             writer.wake = writer.active.len() + self.space.wake_every();
         }
-        Ok(if is_due { After::Work } else { After::Nothing })
+        Ok(if is_due { BackgroundWork::Due } else { BackgroundWork::NotDue })
     }
 
     /// Seals the active segment and creates the next one. An error is only logged: writes continue in the old segment,

@@ -169,7 +169,7 @@ mod tests {
         let cluster = Cluster::open(std::slice::from_ref(&node.address), keys, login)
             .map_err(|error| error.to_string())?;
         let mut batch = Batch::of(&[WriteOp::Put { key: b"a", value: b"b" }]);
-        batch.end_client();
+        batch.end_part();
         cluster.write_parts(&batch).unwrap().remove(0).map_err(|error| error.to_string())
     }
 

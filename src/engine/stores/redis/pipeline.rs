@@ -344,7 +344,7 @@ mod tests {
         let mut batch = Batch::default();
         for (keys, number) in parts.iter().zip(&numbers) {
             keys.iter().for_each(|key| batch.put(key.as_bytes(), number.as_bytes()));
-            batch.end_client();
+            batch.end_part();
         }
         let word = |outcome| match outcome {
             Ok(()) => "done",
@@ -440,7 +440,7 @@ mod tests {
         let mut batch = Batch::default();
         for keys in [&["a", "b"][..], &["{a}c", "{a}d"], &[]] {
             keys.iter().for_each(|key| batch.delete(key.as_bytes()));
-            batch.end_client();
+            batch.end_part();
         }
         let outcomes = cluster.write_parts(&batch).unwrap();
         assert!(matches!(&outcomes[..], [Err(Error::CrossSlot), Ok(()), Ok(())]), "{outcomes:?}");
