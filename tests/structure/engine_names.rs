@@ -22,6 +22,11 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("benches/peers/cold.py", &["lmdb"], "an example of a command line"),
     ("benches/peers/load.py", &["redb"], "an example of a command line"),
     ("benches/peers/stalls.py", &["lmdb"], "an example of a command line"),
+    (
+        "benches/sensitivity.py",
+        &["rocksdb", "fjall", "redb", "sqlite", "lmdb", "mdbx"],
+        "each engine with a setting that its users change",
+    ),
     ("docs/reference/run", &["sled"], "left out where memory is little, by what was measured"),
     ("src/bench/plan/options.rs", &["redb"], "the publication of this name"),
     ("src/bench/plan/suites/cell_builder.rs", &["redis"], "the server redis-server, not the engine"),
