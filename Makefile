@@ -31,9 +31,7 @@ demo:
 test: export RUST_TEST_THREADS ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 test:
 	@tools/setup test
-	cargo test --release --features fault-injection
-	cargo test --release --no-default-features --features canopydb,torture,fault-injection \
-	  --test engine --test crash --test wire
+	cargo test --release --features fault-injection,canopydb
 	cargo test --release -p own-engine
 
 # Over small clusters on this machine; Go builds that of TiKV's protocol the first time. See docs/distributed.md.

@@ -11,8 +11,6 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-#[cfg(target_os = "linux")]
-mod calibration;
 mod command;
 mod conduct;
 mod defaults;

@@ -10,7 +10,11 @@ use std::{
 /// Files that name engines, with the names and the reason.
 const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("Makefile", &["lmdb", "sled", "redb"], "engines of the demo: a choice, which the caller can change"),
-    ("Makefile", &["canopydb", "tikv"], "features that are not in the default build are tested one by one"),
+    (
+        "Makefile",
+        &["canopydb", "tikv"],
+        "features that are not in the default build are checked and tested too",
+    ),
     (
         "benches/bare/side/mod.rs",
         &["rocksdb", "lmdb", "redb", "sqlite", "fjall", "mdbx", "canopydb"],

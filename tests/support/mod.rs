@@ -22,7 +22,7 @@ pub const KVBENCH: &str = env!("CARGO_BIN_EXE_kvbench");
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Maximum running time of a program that a test runs to its end, on a busy machine too.
-pub const FOREVER: Duration = Duration::from_secs(300);
+pub const FOREVER: Duration = Duration::from_secs(600);
 
 /// Programs that a test runs to their end.
 pub trait RunToEnd {
