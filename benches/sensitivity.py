@@ -53,9 +53,8 @@ def bench(options, directory, seed, flags):
 def measure(options, directory, seed, setting, flags):
     store, _, workload, _, is_of_server = setting
     if not is_of_server:
-        limited = ["--stores", store, "--fsync", "no", "--memory-limit", f"{options.memory}MiB", "--cache-size", "16MiB"]
-        if "--cache-size" in flags:
-            limited = limited[:-2]
+        cache = [] if "--cache-size" in flags else ["--cache-size", "16MiB"]
+        limited = ["--stores", store, "--fsync", "no", "--memory-limit", f"{options.memory}MiB", *cache]
         return bench(options, directory, seed, [*limited, *workload, *flags])
     group = Group(options.memory)
     command = "{kvbench} --store {store} --path {path} --fsync no --cache-size 16MiB --port {port} {flags}"

@@ -61,7 +61,8 @@ use tokio::sync::{Notify, mpsc};
 /// Serves up to `max_clients` clients with `store` until SHUTDOWN, SIGINT or SIGTERM; then answers the received
 /// requests, syncs and closes the store. `ready` is called with the TCP address once connections are accepted.
 ///
-/// After `serve` has returned, the process should exit: the memory of a store that is entirely in memory is not freed.
+/// After `serve` has returned, the process should exit: the memory of an engine that keeps all data in memory
+/// is not freed.
 pub fn serve(
     store: Store,
     config: &Config,
@@ -113,6 +114,12 @@ pub fn serve(
     // Waits for a running scrape, which reads the engine.
     drop((metrics, runtime));
     writers.stop(&shared);
+    outcome.and(close(&shared, config))
+}
+
+/// Syncs and closes the store after all threads that execute requests have ended. Returns the error of the failed write
+/// or sync that has made the store read-only, if there was one.
+fn close(shared: &Arc<Shared>, config: &Config) -> Result<(), Error> {
     let store = &shared.context.store;
     let begin = Instant::now();
     let closed = store.close().map_err(Error::Close);
@@ -122,10 +129,11 @@ pub fn serve(
     let fault = store.read_only_cause().map_or(Ok(()), |fault| Err(Error::Fault(fault.into())));
     if store.info().capabilities.memory_resident {
         // Freeing tens of millions of keys one by one takes many seconds; the end of the process frees them at
-        // once. Not so for RocksDB without files: its threads would use what the end of the process has destroyed.
+        // once. Other engines are dropped even without files: RocksDB's threads would use what the end of the process
+        // has destroyed.
         mem::forget(shared.clone());
     }
-    outcome.and(closed).and(fault)
+    closed.and(fault)
 }
 
 /// Creates the state of the server that commands can read and change.

@@ -1,64 +1,10 @@
-//! `kvbench bench` as a process.
+//! The command line of `kvbench bench`.
 
-use crate::support::{KVBENCH, RunToEnd};
-use kvbench::bench::result::{Measurement, Outcome, Run};
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output},
+use crate::support::{
+    KVBENCH, RunToEnd,
+    bench::{bench, measurement, result_of, stderr},
 };
-
-/// A command line of `kvbench bench` with its files in `dir`.
-pub fn command(dir: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(KVBENCH);
-    command.current_dir(dir).arg("bench").args([
-        "--output",
-        "result.json",
-        "--quiet-wait",
-        "0",
-        "--foreign",
-        "100",
-    ]);
-    // Once, at once and unsynced, where a test does not say more: with a slow device, synced writes take minutes.
-    for (flag, value, others) in [
-        ("--repetitions", "1", &["--quick", "--full", "--interleave"][..]),
-        ("--warm-up", "0", &["--quick", "--full"]),
-        ("--fsync", "no", &["--may-lose", "--target"]),
-    ] {
-        if !arguments.iter().any(|given| *given == flag || others.contains(given)) {
-            command.args([flag, value]);
-        }
-    }
-    command.args(arguments);
-    command
-}
-
-pub fn bench(dir: &Path, arguments: &[&str]) -> Output {
-    command(dir, arguments).run_to_end()
-}
-
-/// Runs to the end, successfully, and returns the result.
-pub fn result_of(dir: &Path, arguments: &[&str]) -> Run {
-    let output = bench(dir, arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
-    read(dir)
-}
-
-pub fn read(dir: &Path) -> Run {
-    serde_json::from_slice(&fs::read(dir.join("result.json")).unwrap()).unwrap()
-}
-
-pub fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// The measurement of a sample that has one.
-pub fn measurement(outcome: &Outcome) -> &Measurement {
-    match outcome {
-        Outcome::Measured(measurement) => measurement,
-        Outcome::Failed(text) | Outcome::Unsupported(text) => panic!("{text}"),
-    }
-}
+use std::{fs, process::Command};
 
 #[test]
 fn wrong_flags_are_refused_by_name() {

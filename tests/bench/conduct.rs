@@ -1,8 +1,8 @@
 //! How a run is conducted: order, waiting, limits, what is refused.
 
 use crate::{
-    command::{bench, command, measurement, read, result_of, stderr},
     support::RunToEnd,
+    support::bench::{bench, command, measurement, read, result_of, stderr},
 };
 use kvbench::{
     bench::result::{Outcome, Run, Sample},
@@ -100,12 +100,13 @@ fn what_others_did_is_noted() {
 #[test]
 fn a_dry_run_tells_and_makes_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let output =
-        bench(dir.path(), &["--suite", "ycsb", "--stores", "map", "--repetitions", "5", "--dry-run"]);
+    let flags =
+        ["--suite", "ycsb", "--stores", "map", "--fsync", "always", "--repetitions", "5", "--dry-run"];
+    let output = bench(dir.path(), &flags);
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     for words in
-        ["/map/no/", "5 repetitions", "time: about ", "disk: up to ", "are free", "result: result.json"]
+        ["/map/always/", "5 repetitions", "time: about ", "disk: up to ", "are free", "result: result.json"]
     {
         assert!(text.contains(words), "{words}: {text}");
     }

@@ -1,7 +1,7 @@
 //! `kvbench duel`: two programs take turns, and the exit code says whether the new one is slower.
 
 use crate::{
-    command::{measurement, read, stderr},
+    support::bench::{measurement, read, stderr},
     support::{KVBENCH, RunToEnd, names},
 };
 use kvbench::bench::{
@@ -98,21 +98,37 @@ fn a_program_is_not_slower_than_itself() {
     other_command(&["compare", "result.json", "result.json"]);
 }
 
+/// Writes a program that is this one with a slower `btree`.
+#[cfg(feature = "fault-injection")]
+fn slowed(dir: &Path) -> PathBuf {
+    script(dir, "slowed", &format!("KVBENCH_SLOWED=btree=0.5 exec {KVBENCH} \"$@\""))
+}
+
+/// Checks the exit code of a duel, and that its first line has `words`.
+#[cfg(feature = "fault-injection")]
+fn finds(dir: &Path, old: &Path, new: &Path, code: Option<i32>, words: &str) {
+    let output = duel(dir, old, new, &[READS, &["--budget", "2m"]].concat());
+    let line = first_line(&output);
+    assert_eq!(output.status.code(), code, "{line}\n{}", stderr(&output));
+    assert!(line.starts_with("btree, get, in memory: new is ") && line.contains(words), "{line}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("\nCPU time per operation ") && text.contains("\np99 of latency "), "{text}");
+}
+
 #[cfg(feature = "fault-injection")]
 #[test]
 fn a_planted_loss_is_found() {
     let dir = tempfile::tempdir().unwrap();
-    let slowed = script(dir.path(), "slowed", &format!("KVBENCH_SLOWED=btree=0.5 exec {KVBENCH} \"$@\""));
-    let flags = [READS, &["--budget", "2m"]].concat();
-    let output = duel(dir.path(), Path::new(KVBENCH), &slowed, &flags);
-    let line = first_line(&output);
-    assert_eq!(output.status.code(), LOSS, "{line}\n{}", stderr(&output));
-    assert!(
-        line.starts_with("btree, get, in memory: new is ") && line.contains("% slower (95% interval "),
-        "{line}"
-    );
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("\nCPU time per operation ") && text.contains("\np99 of latency "), "{text}");
+    let slowed = slowed(dir.path());
+    finds(dir.path(), Path::new(KVBENCH), &slowed, LOSS, "% slower (95% interval ");
+}
+
+#[cfg(feature = "fault-injection")]
+#[test]
+fn a_planted_gain_is_no_loss() {
+    let dir = tempfile::tempdir().unwrap();
+    let slowed = slowed(dir.path());
+    finds(dir.path(), &slowed, Path::new(KVBENCH), NO_LOSS, " (95% interval ");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `bench --mix --ttl`: values that expire, over the wire and in process.
 
-use crate::command::{bench, measurement, result_of, stderr};
+use crate::support::bench::{bench, measurement, result_of, stderr};
 use kvbench::bench::result::{Commits, Measurement, Operation, Run};
 
 const ACCESSES: [&[&str]; 2] = [&[], &["--wire"]];
@@ -59,7 +59,7 @@ fn values_that_live_longer_than_the_run_are_found() {
             ),
             "{access:?}: {table}"
         );
-        let run = crate::command::read(dir.path());
+        let run = crate::support::bench::read(dir.path());
         let measured = only(&run);
         let counts = (measured.hits, measured.expired_reads, measured.expired_keys, measured.keys_after);
         assert_eq!(counts, (Some(reads(measured)), Some(0), Some(0), Some(2000)), "{access:?}");

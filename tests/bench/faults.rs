@@ -1,6 +1,6 @@
 //! Engines that fail on purpose: every suite notices, and shows no number of theirs.
 
-use crate::command::{bench, read, stderr};
+use crate::support::bench::{bench, read, stderr};
 use kvbench::bench::result::Outcome;
 use std::path::Path;
 

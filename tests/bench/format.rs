@@ -1,6 +1,6 @@
 //! The published schema is that of the types, and results keep to it.
 
-use crate::command::result_of;
+use crate::support::bench::result_of;
 use std::fs;
 
 const SCHEMA: &str = include_str!("../../docs/result.schema.json");

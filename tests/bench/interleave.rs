@@ -1,7 +1,7 @@
 //! `--interleave`: stores take turns in processes that are stopped in between.
 
 use crate::{
-    command::{bench, command, measurement, read, result_of, stderr},
+    support::bench::{bench, command, measurement, read, result_of, stderr},
     support::{PATIENCE, Program},
 };
 use kvbench::bench::result::{

@@ -1,8 +1,8 @@
 //! Fsync policies of a run: `--may-lose`, defaults, and the length of cells under `everysec`.
 
 #[cfg(feature = "redb")]
-use crate::command::{bench, stderr};
-use crate::command::{measurement, result_of};
+use crate::support::bench::{bench, stderr};
+use crate::support::bench::{measurement, result_of};
 use kvbench::{
     bench::{
         plan::{

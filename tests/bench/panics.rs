@@ -1,8 +1,8 @@
 //! An engine that panics fails its own cells, and no others; no run waits forever.
 
 use crate::{
-    command::{command, read, stderr},
     support::RunToEnd,
+    support::bench::{command, read, stderr},
 };
 use kvbench::bench::result::{Outcome, Run};
 use std::{fs, path::Path, process::Output};
@@ -60,25 +60,35 @@ const CALLS: &[(&str, &[&str])] = &[
     ("3:read:2", &["--operations", "500"]),
 ];
 
-/// Runs each of [`CALLS`], by turns with one thread and with three.
-fn fail_everywhere(access: &[&str]) {
+/// Runs each of [`CALLS`] with `flags` too.
+fn fail_everywhere(flags: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
-    for ((call, flags), threads) in CALLS.iter().zip(["1", "3"].iter().cycle()) {
-        fails_its_own_cells(dir.path(), call, &[flags, access, &["--threads", threads]].concat());
+    for (call, own) in CALLS {
+        fails_its_own_cells(dir.path(), call, &[own, flags].concat());
     }
 }
 
 #[test]
 fn panic_anywhere_fails_its_own_cells_in_process() {
-    fail_everywhere(&[]);
+    fail_everywhere(&["--threads", "1"]);
     let dir = tempfile::tempdir().unwrap();
     fails_its_own_cells(dir.path(), "3:count:1", &["--operations", "500"]);
     fails_its_own_cells(dir.path(), "2:scan:5", &["--operations", "500", "--mix", "scan=1"]);
 }
 
 #[test]
+fn panic_anywhere_fails_its_own_cells_in_process_with_three_threads() {
+    fail_everywhere(&["--threads", "3"]);
+}
+
+#[test]
 fn panic_anywhere_fails_its_own_cells_over_the_wire() {
-    fail_everywhere(&["--wire"]);
+    fail_everywhere(&["--wire", "--threads", "1"]);
+}
+
+#[test]
+fn panic_anywhere_fails_its_own_cells_over_the_wire_with_three_clients() {
+    fail_everywhere(&["--wire", "--threads", "3"]);
 }
 
 #[test]

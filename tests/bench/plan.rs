@@ -1,6 +1,6 @@
 //! What a run does in which order.
 
-use crate::command::{bench, measurement, result_of, stderr};
+use crate::support::bench::{bench, measurement, result_of, stderr};
 use kvbench::{
     bench::{
         plan::{

@@ -1,7 +1,7 @@
 //! The processes of a run while they work: where they run, and how servers are started.
 
 use crate::{
-    command::{command, stderr},
+    support::bench::{command, stderr},
     support::{FOREVER, Program},
 };
 use std::{

@@ -1,6 +1,6 @@
 //! What is refused before the first cell, and what is left after a run that was stopped.
 
-use crate::command::{bench, command, read, stderr};
+use crate::support::bench::{bench, command, read, stderr};
 use crate::support::{PATIENCE, Program, RunToEnd, Server, disk::Disk, names};
 use redis_protocol::resp2::types::OwnedFrame;
 use rustix::process::{Pid, Signal, kill_process};

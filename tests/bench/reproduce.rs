@@ -1,6 +1,6 @@
 //! `kvbench reproduce`: each publication's layout, with what it published beside what was measured here.
 
-use crate::command::{measurement, stderr};
+use crate::support::bench::{measurement, stderr};
 use crate::support::{KVBENCH, RunToEnd};
 use kvbench::bench::{
     plan::options::Publication,

@@ -1,7 +1,7 @@
 //! A run that is stopped, and goes on.
 
 use crate::{
-    command::{bench, command, measurement, read, stderr},
+    support::bench::{bench, command, measurement, read, stderr},
     support::{KVBENCH, PATIENCE, Program, RunToEnd, Server},
 };
 use kvbench::bench::result::Environment;

@@ -1,6 +1,6 @@
 //! What the rows of suites hold.
 
-use crate::command::{bench, measurement, read, result_of, stderr};
+use crate::support::bench::{bench, measurement, read, result_of, stderr};
 use kvbench::bench::result::{Cell, CellKind, Outcome, Run, harness_share};
 
 #[test]

@@ -1,6 +1,6 @@
 //! Sizes, bytes written, memory: what a cell is charged with, and what it is not.
 
-use crate::command::{measurement, result_of};
+use crate::support::bench::{measurement, result_of};
 use kvbench::bench::result::{Measurement, Operation};
 
 /// Measures one store with one workload.

@@ -1,7 +1,7 @@
 //! Suite `storage`: sizes after equal numbers of writes, traffic of a device of the cell's own, and recovery after a
 //! kill.
 
-use crate::command::{bench, measurement, read, result_of, stderr};
+use crate::support::bench::{bench, measurement, read, result_of, stderr};
 use kvbench::{
     bench::result::{CellKind, Measurement, Outcome, Run},
     testing::skip_test::skip,

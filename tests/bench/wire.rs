@@ -1,8 +1,8 @@
 //! The load generator.
 
 use crate::{
-    command::{bench, measurement, read, result_of, stderr},
     support::Server,
+    support::bench::{bench, measurement, read, result_of, stderr},
 };
 use kvbench::bench::result::{Access, Operation};
 use std::{

@@ -1,6 +1,6 @@
 //! The same work for every engine.
 
-use crate::command::{bench, measurement, result_of, stderr};
+use crate::support::bench::{bench, measurement, result_of, stderr};
 use kvbench::bench::result::{Cell, CellKind, Measurement, Operation, Outcome, Run, equal_work};
 use std::collections::BTreeSet;
 

@@ -12,42 +12,17 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-use kvbench::bench::{
-    calibrate::columns,
-    result::{Calibration, Run},
+use kvbench::bench::{calibrate::columns, result::Calibration};
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
+use support::{
+    KVBENCH, RunToEnd,
+    bench::{command, read, stderr},
 };
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::Path,
-    process::{Command, Output},
-};
-use support::{KVBENCH, RunToEnd};
 
 fn calibrate(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(KVBENCH);
     command.current_dir(dir).env("XDG_CACHE_HOME", dir.join("cache")).arg("calibrate").args(arguments);
     command
-}
-
-/// A short benchmark with its result in `dir`.
-fn bench(dir: &Path, flags: &[&str]) -> Command {
-    let mut command = Command::new(KVBENCH);
-    command.current_dir(dir).args([
-        "bench",
-        "--output",
-        "result.json",
-        "--quiet-wait",
-        "0",
-        "--foreign",
-        "100",
-    ]);
-    command.args(["--repetitions", "1", "--warm-up", "0", "--fsync", "no"]).args(flags);
-    command
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// Section, workload and column of each figure in a document; only some machines have loop devices and control groups.
@@ -102,12 +77,11 @@ fn every_column_shows_the_truth_in_process_and_over_the_wire() {
     // Results of this build name it, and those with another cache directory do not.
     let named = |cache: &str| {
         let flags = ["--stores", "map", "--operations", "100", "--keys", "100"];
-        let mut bench = bench(dir.path(), &flags);
+        let mut bench = command(dir.path(), &flags);
         assert!(bench.env("XDG_CACHE_HOME", dir.path().join(cache)).run_to_end().status.success());
-        let result = dir.path().join("result.json");
-        let run: Run = serde_json::from_slice(&fs::read(&result).unwrap()).unwrap();
-        fs::remove_file(result).unwrap();
-        run.environment.calibration
+        let calibration = read(dir.path()).environment.calibration;
+        fs::remove_file(dir.path().join("result.json")).unwrap();
+        calibration
     };
     let found = named("cache").unwrap();
     assert!(found.passed && found.failed.is_empty() && found.figures > 100, "{found:?}");
@@ -123,7 +97,7 @@ fn every_column_shows_the_truth_in_process_and_over_the_wire() {
 #[test]
 fn the_calibration_engine_is_on_no_board() {
     let dir = tempfile::tempdir().unwrap();
-    let output = bench(dir.path(), &["--stores", "calibration"]).run_to_end();
+    let output = command(dir.path(), &["--stores", "calibration"]).run_to_end();
     assert!(stderr(&output).contains("--stores calibration"), "{}", stderr(&output));
     let help = Command::new(KVBENCH).args(["serve", "--help"]).run_to_end();
     assert!(!String::from_utf8_lossy(&help.stdout).contains("calibration"));

@@ -1,6 +1,8 @@
 //! What every test of the running program needs: a server process, and a client that speaks bytes.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+#[cfg(feature = "bench")]
+pub mod bench;
 pub mod disk;
 
 use kvbench::engine::{Info, KINDS, Kind};
@@ -39,6 +41,8 @@ impl RunToEnd for Command {
 /// A program that is running; killed when dropped.
 pub struct Program {
     pub process: Child,
+    /// Its command line, for the message of a failure.
+    line: String,
     stdout: fs::File,
     stderr: fs::File,
 }
@@ -49,7 +53,7 @@ impl Program {
         let [stdout, stderr] = [(); 2].map(|()| tempfile::tempfile().unwrap());
         command.stdin(Stdio::null()).stdout(stdout.try_clone().unwrap()).stderr(stderr.try_clone().unwrap());
         let process = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
-        Self { process, stdout, stderr }
+        Self { process, line: format!("{command:?}"), stdout, stderr }
     }
 
     /// Waits for the end, and returns what it wrote. Fails if it does not end.
@@ -60,7 +64,7 @@ impl Program {
             bytes
         };
         let Some(status) = wait_at_most(&mut self.process, FOREVER) else {
-            panic!("a program does not end: {}", String::from_utf8_lossy(&read(&mut self.stderr)));
+            panic!("{} does not end: {}", self.line, String::from_utf8_lossy(&read(&mut self.stderr)));
         };
         Output { status, stdout: read(&mut self.stdout), stderr: read(&mut self.stderr) }
     }

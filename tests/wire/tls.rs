@@ -66,7 +66,7 @@ fn redis_cli(dir: &Path, address: SocketAddr, more: &[&str]) -> Command {
 /// What it answers to PING, or why it cannot ask.
 fn ping(dir: &Path, address: SocketAddr, more: &[&str]) -> String {
     let mut cli = redis_cli(dir, address, more);
-    let ended = cli.arg("PING").stdin(Stdio::null()).run_to_end();
+    let ended = cli.arg("PING").run_to_end();
     String::from_utf8_lossy(&[ended.stdout, ended.stderr].concat()).trim().into()
 }
 

@@ -201,19 +201,6 @@ fn warnings(environment: &Environment, cells: &[Cell], conduct: &RunConditions) 
             environment.directory
         ));
     }
-    let largest = cells.iter().map(|cell| cell.workload.most_bytes()).fold(0.0, f64::max);
-    if let Some(total) = environment
-        .memory_limit_bytes
-        .or(environment.memory_bytes)
-        .filter(|total| !conduct.keys_are_explicit && largest > 0.5 * *total as f64)
-    {
-        warnings.push(format!(
-            "the data ({:.1} GiB) take more than half of the memory ({:.1} GiB); fewer --keys keep them in \
-             memory",
-            gib(largest),
-            gib(total as f64)
-        ));
-    }
     let serves = |cell: &Cell| cell.target.access == Access::Wire && cell.target.address.is_none();
     if (2..MANY_CORES).contains(&cores) && environment.cpus.is_none() && cells.iter().any(serves) {
         warnings.push(format!(
@@ -228,6 +215,27 @@ fn warnings(environment: &Environment, cells: &[Cell], conduct: &RunConditions) 
         warnings.push(format!(
             "the device reads up to {kib} KiB ahead, so that a cold read may bring its neighbours; to measure with \
              {USUAL} KiB too: blockdev --setra 256 on the device, and another --output"
+        ));
+    }
+    warnings.extend(data_size_warnings(environment, cells, conduct));
+    warnings
+}
+
+/// Returns warnings that the data of a cell are large for the memory or for the engines' cache, if the user did not choose
+/// these sizes by a flag.
+fn data_size_warnings(environment: &Environment, cells: &[Cell], conduct: &RunConditions) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let largest = cells.iter().map(|cell| cell.workload.most_bytes()).fold(0.0, f64::max);
+    if let Some(total) = environment
+        .memory_limit_bytes
+        .or(environment.memory_bytes)
+        .filter(|total| !conduct.keys_are_explicit && largest > 0.5 * *total as f64)
+    {
+        warnings.push(format!(
+            "the data ({:.1} GiB) take more than half of the memory ({:.1} GiB); fewer --keys keep them in \
+             memory",
+            gib(largest),
+            gib(total as f64)
         ));
     }
     // The cache size of a server that was already running is unknown.

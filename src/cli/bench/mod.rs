@@ -210,16 +210,16 @@ struct WireFlags {
     #[arg(long, value_name = "HOST:PORT")]
     target: Option<String>,
     /// Name of the --target in the result [default: server]
-    #[arg(long, value_name = "NAME", requires = "target")]
+    #[arg(long, value_name = "NAME")]
     target_name: Option<String>,
     /// The durability policy that the --target was started with
-    #[arg(long, value_enum, requires = "target")]
+    #[arg(long, value_enum)]
     target_fsync: Option<Durability>,
     /// Process of the --target on this machine, for processor time and memory
-    #[arg(long, value_name = "PID", requires = "target")]
+    #[arg(long, value_name = "PID")]
     target_pid: Option<u32>,
     /// Empty the --target first (FLUSHDB): all its keys are lost
-    #[arg(long, requires = "target")]
+    #[arg(long)]
     flush_target: bool,
 }
 
@@ -325,8 +325,8 @@ impl WireFlags {
     ///
     /// # Errors
     ///
-    /// [`run::Error::Conduct`] if a flag that describes the server is given without `--target`. clap does not notice that
-    /// beside a flag that conflicts with `--target`.
+    /// [`run::Error::Conduct`] if a flag that describes the server is given without `--target`. clap's `requires` would not
+    /// notice it beside a flag that conflicts with `--target`.
     fn foreign(self) -> Result<Option<ExternalServer>, run::Error> {
         let describing = [
             ("--target-name", self.target_name.is_some()),

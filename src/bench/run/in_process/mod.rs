@@ -87,6 +87,17 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
         false => verify(engine, &data, &live, job),
     };
     let end = CloseReport::of(opened.into_engine(), &live, files.as_ref(), &open, &check)?;
+    add_load_and_end(&mut reports, job, load_seconds, &end);
+    // In a comparison all stores write equally often.
+    if !job.in_slices {
+        drop_unequal_sizes(&mut reports, job);
+    }
+    Ok(reports)
+}
+
+/// Adds to each measured cell of a job the time of the load in seconds, and what was found at the end of the job: by the
+/// close, the verification and the reopening.
+fn add_load_and_end(reports: &mut [Report], job: &Job, load_seconds: Option<f64>, end: &CloseReport) {
     let last = job.steps().last().unwrap_or_default();
     for cell in &job.cells {
         let report = reports.iter_mut().find(|report| report.cell == cell.id);
@@ -96,11 +107,6 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
             end.add_to(measurement, cell, last.iter().any(|last| last.id == cell.id));
         }
     }
-    // In a comparison all stores write equally often.
-    if !job.in_slices {
-        drop_unequal_sizes(&mut reports, job);
-    }
-    Ok(reports)
 }
 
 /// Removes from the reports the sizes on disk of cells that did unequal work, because they cannot be compared.
