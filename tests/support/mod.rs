@@ -64,7 +64,9 @@ impl Program {
             bytes
         };
         let Some(status) = wait_at_most(&mut self.process, FOREVER) else {
-            panic!("{} does not end: {}", self.line, String::from_utf8_lossy(&read(&mut self.stderr)));
+            let [stdout, stderr] = [&mut self.stdout, &mut self.stderr].map(read);
+            let [stdout, stderr] = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            panic!("{} does not end. It wrote:\n{stdout}{stderr}", self.line);
         };
         Output { status, stdout: read(&mut self.stdout), stderr: read(&mut self.stderr) }
     }
@@ -77,8 +79,8 @@ impl Drop for Program {
     }
 }
 
-/// Waits until a process has ended. If it has not after `patience`, prints what all processes of this machine wait for,
-/// kills it and returns `None`.
+/// Waits until a process has ended. If it has not after `patience`, prints for what it, its children and all other
+/// programs of this machine wait, kills it and returns `None`.
 pub fn wait_at_most(process: &mut Child, patience: Duration) -> Option<ExitStatus> {
     let deadline = Instant::now() + patience;
     loop {
@@ -86,7 +88,10 @@ pub fn wait_at_most(process: &mut Child, patience: Duration) -> Option<ExitStatu
             return Some(status);
         }
         if Instant::now() > deadline {
-            let _shown = Command::new("ps").args(["-eLo", "pid,ppid,lwp,stat,wchan:24,args"]).status();
+            let columns = "pid,ppid,lwp,stat,comm,wchan:24,args";
+            // Without the threads of the kernel, whose parent is process 2.
+            let shown = Command::new("ps").args(["-Lo", columns, "--ppid", "2", "-p", "2", "-N"]).output();
+            eprintln!("{}", String::from_utf8_lossy(&shown.map(|shown| shown.stdout).unwrap_or_default()));
             process.kill().unwrap();
             process.wait().unwrap();
             return None;

@@ -229,7 +229,9 @@ impl Engine for Calibration {
     }
 
     fn quiesce(&self) -> Result<()> {
-        let (mut span, mut files) = (lock(&self.meter).take(), lock(&self.files));
+        // In this order, as in `write`, and not in one statement, which would hold both locks.
+        let mut files = lock(&self.files);
+        let mut span = lock(&self.meter).take();
         let begin = cost::now();
         span.memory = cost::memory();
         let before = files.size();
@@ -283,5 +285,37 @@ impl Engine for Calibration {
         record.close = (begin, cost::now());
         let line = serde_json::to_string(&*record).map_err(|error| Error::library(CALIBRATION, error))?;
         known_file_writes::append_line(&self.truth.record, &line).map_err(Error::io("write", &self.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Fsync, Location};
+    use std::sync::mpsc;
+
+    /// While the engine quiesces, active expiration goes on to write.
+    #[test]
+    fn a_write_during_a_quiesce_and_the_quiesce_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store");
+        let truth = Truth { write_bytes: PAGE, record: dir.path().join("record"), ..Truth::default() };
+        fs::write(Truth::place(&path), serde_json::to_vec(&truth).unwrap()).unwrap();
+        let engine = open(&OpenOptions::new(Location::Path(path), Fsync::No)).unwrap();
+        let (ended, end) = mpsc::channel();
+        // Not joined: a thread that waits for ever would never be.
+        thread::spawn(move || {
+            thread::scope(|scope| {
+                let write = || {
+                    let mut batch = Batch::default();
+                    batch.put(b"key", b"value");
+                    engine.write(&batch, false).unwrap();
+                };
+                scope.spawn(move || (0..3000).for_each(|_| write()));
+                (0..3000).for_each(|_| engine.quiesce().unwrap());
+            });
+            ended.send(()).unwrap();
+        });
+        end.recv_timeout(Duration::from_secs(60)).expect("a write and a quiesce wait for one another");
     }
 }
