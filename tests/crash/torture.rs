@@ -181,7 +181,9 @@ fn a_power_cut_takes_nothing_from_redis_server_with_appendfsync_always() {
 #[test]
 fn a_failed_round_remains_and_tells_how_to_play_it_again() {
     let dir = tempfile::tempdir().unwrap();
-    let (cell, output) = torture(dir.path(), "power", 1, &redis("no"));
+    // On a busy machine a round may end before a write is lost.
+    let mut rounds = (0..5).map(|_| torture(dir.path(), "power", 1, &redis("no")));
+    let (cell, output) = rounds.find(|(cell, _)| !cell.failed.is_empty()).unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     let again = said.lines().find_map(|line| line.strip_prefix("again: kvbench ")).unwrap();
     assert!(again.contains(&format!("--seed {} -- redis-server", cell.failed[0])), "{said}");
@@ -191,8 +193,9 @@ fn a_failed_round_remains_and_tells_how_to_play_it_again() {
     // What comes after -- is the program's.
     let directory = dir.path().join("again");
     let script = format!("exec \"$0\" {}", again.replacen(" -- ", " --dir \"$1\" -- ", 1));
-    let status = Command::new("sh").args(["-c", &script, KVBENCH]).arg(directory).status().unwrap();
-    assert_eq!(status.code(), Some(1));
+    let mut again = Command::new("sh");
+    again.args(["-c", &script, KVBENCH]).arg(directory);
+    assert!((0..5).any(|_| again.run_to_end().status.code() == Some(1)));
 }
 
 fn redis(appendfsync: &str) -> Vec<&str> {
