@@ -167,15 +167,6 @@ fn ways_in_that_make_no_sense_are_refused_by_name() {
     }
 }
 
-#[test]
-#[cfg(not(feature = "tls"))]
-fn a_build_without_tls_says_so() {
-    let dir = tempfile::tempdir().unwrap();
-    let tls = ["--tls-port", "0", "--tls-cert", "c", "--tls-key", "k"];
-    let line = failure(dir.path(), &[&MEMORY[..], &["--port", "0"], &tls].concat());
-    assert!(line.contains("--features tls"), "{line}");
-}
-
 #[cfg(feature = "tls")]
 mod tls {
     use super::*;

@@ -6,7 +6,11 @@ use std::process::Command;
 #[test]
 fn missing_subcommand_names_its_feature() {
     let features = [
-        ("bench", cfg!(feature = "bench"), &["bench", "calibrate", "compare", "report", "reproduce"][..]),
+        (
+            "bench",
+            cfg!(feature = "bench"),
+            &["bench", "calibrate", "compare", "duel", "export", "report", "reproduce"][..],
+        ),
         ("manual", cfg!(feature = "manual"), &["completions", "man"]),
         ("top", cfg!(feature = "top"), &["top"]),
         ("torture", cfg!(feature = "torture"), &["torture"]),

@@ -2,7 +2,7 @@
 
 use kvbench::testing::child_program;
 use own_engine::KINDS;
-use std::path::Path;
+use std::{path::Path, process::Command};
 
 kvbench::engine_tests!(KINDS);
 
@@ -22,4 +22,19 @@ fn a_power_cut_loses_what_info_says() {
 #[test]
 fn a_benchmark_reads_back_what_it_wrote() {
     child_program::bench(Path::new(PROGRAM), "tiny");
+}
+
+/// This program has kvbench's benchmark and crash tests, and neither `manual` nor `top` nor `tls`.
+#[test]
+fn absent_features_are_named() {
+    let tls =
+        ["--store", "tiny", "--path", concat!(env!("CARGO_TARGET_TMPDIR"), "/absent"), "--tls-port", "0"];
+    let tls = [&tls[..], &["--tls-cert", "c", "--tls-key", "k"]].concat();
+    for (feature, arguments) in
+        [("manual", &["man"][..]), ("manual", &["completions", "bash"]), ("top", &["top"]), ("tls", &tls)]
+    {
+        let output = Command::new(PROGRAM).args(arguments).output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && message.contains(&format!("--features {feature}")), "{message}");
+    }
 }
