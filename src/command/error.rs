@@ -149,7 +149,7 @@ const UNSUPPORTED_FEATURES: &[(&str, &str)] = &[
     ("scripts", "eval eval_ro evalsha evalsha_ro fcall fcall_ro function script"),
     (
         "replicas and clusters",
-        "asking cluster failover migrate psync readonly readwrite replconf replicaof role slaveof sync",
+        "asking cluster failover migrate psync readonly readwrite replconf replicaof slaveof sync",
     ),
     ("snapshots", "bgsave dump lastsave restore restore-asking save"),
     ("users", "acl"),

@@ -126,11 +126,11 @@ pub(super) fn categories(flags: Flags, own: &'static str) -> impl Iterator<Item 
     CATEGORIES.iter().copied().filter(move |category| match *category {
         "read" => flags & READONLY != 0,
         "write" => flags & WRITE != 0,
-        "admin" => flags & ADMIN != 0,
         "fast" => flags & FAST != 0,
         "slow" => flags & FAST == 0,
         category => {
-            category == "dangerous" && flags & ADMIN != 0 || own.split(' ').any(|word| word == category)
+            let follows = ["admin", "dangerous"].contains(&category) && flags & ADMIN != 0;
+            follows || own.split(' ').any(|word| word == category)
         }
     })
 }

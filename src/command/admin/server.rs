@@ -1,4 +1,4 @@
-//! Commands about the server as a whole: MONITOR, TIME, WAIT and WAITAOF, MEMORY, DEBUG, BGREWRITEAOF, SHUTDOWN.
+//! Commands about the server as a whole: MONITOR, TIME, ROLE, WAIT and WAITAOF, MEMORY, DEBUG, BGREWRITEAOF, SHUTDOWN.
 
 use crate::{
     command::{
@@ -57,6 +57,9 @@ pub(in crate::command) const COMMANDS: &[Spec] = &[
     .in_categories("connection"),
     cmd!("time", 1, NO_KEY, Session(time), LOADING | STALE | FAST;
         Server, "2.6.0", "Tell the server's time."),
+    cmd!("role", 1, NO_KEY, Session(role), NOSCRIPT | LOADING | STALE | FAST;
+        Server, "2.8.12", "Tell that this server is a master without replicas.")
+    .in_categories("admin dangerous"),
     cmd!("lolwut", -1, NO_KEY, Session(lolwut), READONLY | FAST;
         Server, "5.0.0", "Tell the version of Redis."),
     Spec::parent("memory", MEMORY, 0).about(
@@ -171,6 +174,15 @@ fn time(_: &mut Session, _: &ServerState, _: Args<'_>, reply: &mut Reply) {
     reply.array(2);
     reply.bulk(now.as_secs().to_string().as_bytes());
     reply.bulk(now.subsec_micros().to_string().as_bytes());
+}
+
+/// Executes ROLE: replies as a master that has no replicas.
+fn role(_: &mut Session, _: &ServerState, _: Args<'_>, reply: &mut Reply) {
+    reply.array(3);
+    reply.bulk(b"master");
+    // Replication offset: the number of bytes sent to replicas.
+    reply.integer(0);
+    reply.array(0);
 }
 
 /// Executes LOLWUT [VERSION version]: replies as Redis 7, which draws nothing.

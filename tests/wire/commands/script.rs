@@ -126,6 +126,7 @@ const SCRIPT: &[(&str, &str, &str)] = &[
     ("LATENCY HISTOGRAM nosuch", "*0", "%0"),
     ("WAIT 0 0", ":0", ""),
     ("WAITAOF 0 0 0", "*2\n:0\n:0", ""),
+    ("ROLE", "*3\n$6\nmaster\n:0\n*0", ""),
     ("COMMAND GETKEYS set k v", "*1\n$1\nk", ""),
     ("COMMAND LIST FILTERBY PATTERN xad?", "*0", ""),
     ("DEBUG SLEEP 0", "+OK", ""),

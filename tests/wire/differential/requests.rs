@@ -35,6 +35,8 @@ pub const ODD: &[&str] = &[
     "COMMAND INFO nosuch",
     "COMMAND DOCS nosuch",
     "COMMAND BOGUS",
+    "ROLE",
+    "role x",
     "NOSUCH",
     "NoSuch with arguments",
     "MSET k",
