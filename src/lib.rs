@@ -84,9 +84,10 @@
 //!
 //! # The modules
 //!
-//! The modules are listed in the order in which a request passes through them; each module uses only modules below
-//! it. Modules without a link belong to the program. They are public only because the program, its tests and its
-//! fuzz targets are separate crates, and they change without notice.
+//! The modules from `server` to [`engine`] are listed in the order in which a request passes through them. A module
+//! uses only modules below it, with these exceptions: `server` uses `config`, `command` uses `resp`, and the modules
+//! below [`engine`] use modules from `resp` to [`engine`]. Modules without a link belong to the program. They are
+//! public only because the program, its tests and its fuzz targets are separate crates, and they change without notice.
 //!
 //! - `cli`: the command line and its subcommands.
 //! - `config`: the validated settings of a server.

@@ -137,8 +137,8 @@ fn scratch() -> anyhow::Result<TempDir> {
     Ok(scratch)
 }
 
-/// Returns the directory for copies: TMPDIR, or otherwise one on a disk, since /tmp may be in memory and the data
-/// larger than that.
+/// Returns the directory for copies of data: TMPDIR, or otherwise /var/tmp, since /tmp may be in memory and the data
+/// larger than that; without a /var/tmp, the system's directory for temporary files.
 fn scratch_place() -> PathBuf {
     let on_disk = || Some(PathBuf::from("/var/tmp")).filter(|path| path.is_dir());
     env::var_os("TMPDIR").map(PathBuf::from).or_else(on_disk).unwrap_or_else(env::temp_dir)
@@ -170,7 +170,7 @@ fn remove_at_signals(scratch: PathBuf) -> io::Result<()> {
 }
 
 /// Copies a file or a directory of data, and fails if a process has locked a file. The outer error is one of reading
-/// the data or of such a lock, the inner one of writing the copy.
+/// the data or of such a lock, the inner one of creating a directory or copying a file.
 fn copy_all(from: &Path, to: &Path) -> anyhow::Result<io::Result<()>> {
     if !from.is_dir() {
         let file = File::open(from).with_context(|| format!("cannot open {}", from.display()))?;

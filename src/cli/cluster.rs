@@ -52,8 +52,9 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Returns the location of the data on a cluster, if a flag for a cluster was given or if the engine needs one and
-    /// there is no `--path`; otherwise `None`. Flags for another kind of cluster than the engine's are ignored.
+    /// Returns the location of the data on a cluster, if a flag for a cluster other than `--prefix` was given, or if
+    /// the engine needs a cluster and there is no `--path`; otherwise `None`. An engine on TiKV ignores `--nodes`, and
+    /// one with hash slots ignores `--pd`.
     pub fn location(&self, info: &Info, has_path: bool) -> Option<Location> {
         let access = self.access();
         let is_given = !self.pd.is_empty() || !self.nodes.is_empty() || access != ClusterAccess::default();

@@ -112,7 +112,7 @@ struct Files {
     /// Result file, which `kvbench report` reads [default: kvbench-duel-TIME.json]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Continue a duel that was stopped [default: the newest kvbench-duel-*.json]
+    /// Continue the stopped duel of --output, or of the newest kvbench-duel-*.json
     #[arg(long)]
     resume: bool,
     /// Replace the result file if it exists

@@ -44,8 +44,8 @@ pub fn start_line(format: Format, message: String) -> String {
     }
 }
 
-/// Starts logging. [`log::set_max_level`] can change the level later. At level `info`, libraries of engines log
-/// warnings and errors only.
+/// Starts logging. [`log::set_max_level`] can change the level later. With `level` `info`, libraries of engines log
+/// only warnings and errors, even if the level is changed to `debug` or `trace` later.
 pub fn begin(level: LevelFilter, format: Format) {
     let theirs = if level == LevelFilter::Info { LevelFilter::Warn } else { level };
     let mut builder = Builder::new();

@@ -1,4 +1,4 @@
-//! Command line; only this module knows the names of flags.
+//! Command line of the program: its flags and subcommands, with the conversion of flags to options of other modules.
 
 #[cfg(feature = "bench")]
 mod bench;
@@ -348,8 +348,8 @@ pub struct Compare {
 }
 
 impl Cli {
-    /// Reads the command line of this process, and the file that `--config` names. Ends the process after
-    /// `--help`, and after an argument that clap rejects.
+    /// Reads the command line of this process, and the file that `--config` names. Ends the process after `--help` and
+    /// `--version`, and after a command line that clap rejects, unless [`CliError`] explains the mistake better.
     ///
     /// # Errors
     ///

@@ -54,7 +54,7 @@ pub struct Reproduce {
     /// Result file [default: reproduce-PUBLICATION-TIME.json]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Continue a run that was stopped [default: the newest reproduce-PUBLICATION-*.json]
+    /// Continue the stopped run of --output, or of the newest reproduce-PUBLICATION-*.json
     #[arg(long)]
     resume: bool,
     /// Replace the result file if it exists

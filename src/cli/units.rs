@@ -56,8 +56,8 @@ fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     number.filter(|number| number.is_finite())
 }
 
-/// Returns a float without a fraction as an integer, or `None` if it has one. A difference that rounding explains is no
-/// fraction: 1.1k.
+/// Returns a float without a fraction as an integer; `None` if it has one, is negative or is too large. A difference
+/// that rounding explains is no fraction: 1.1k.
 fn whole(number: f64) -> Option<u64> {
     let rounded = number.round();
     let is_whole = (number - rounded).abs() <= 1e-9 * rounded.max(1.0);

@@ -156,7 +156,8 @@ const UNSUPPORTED_FEATURES: &[(&str, &str)] = &[
     ("modules", "module"),
 ];
 
-/// Returns the feature that kvbench lacks for the Redis command `name`; `None` if Redis has no such command.
+/// Returns the feature that kvbench lacks for the Redis command `name`; `None` if the name is not in
+/// [`UNSUPPORTED_FEATURES`].
 fn unsupported_feature(name: &[u8]) -> Option<&'static str> {
     let named = |names: &str| names.split(' ').any(|word| name.eq_ignore_ascii_case(word.as_bytes()));
     UNSUPPORTED_FEATURES.iter().find(|(_, names)| named(names)).map(|(what, _)| *what)

@@ -34,13 +34,14 @@ impl KeyHits {
     }
 }
 
-/// Maximum number of keys of a DEL or UNLINK that are removed in one commit.
+/// Maximum number of keys of a DEL or UNLINK that one call of [`execute`] removes. Outside of EXEC, a commit ends after
+/// a call that leaves keys; EXEC repeats the call within one commit.
 const KEYS_PER_COMMIT: usize = 1024;
 
-/// Progress of a request such as DEL ([`Handler::DeleteEach`]) that may take several commits.
+/// Progress of a request such as DEL ([`Handler::DeleteEach`]) that may take several calls of [`execute`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
-    /// Number of the request's keys that have been processed so far, by all its commits.
+    /// Number of the request's keys that have been processed so far, by all calls.
     keys: usize,
     /// Number of processed keys that count for the reply: those for which the command's function returned `true`.
     count: i64,
@@ -69,8 +70,9 @@ pub enum Done {
     MoreKeys,
 }
 
-/// Executes a request on keys within a transaction and writes its reply, which may be an error. Requests with another
-/// [`Handler`] write no reply. `progress` is that of the request; `hits` counts the keys that it reads.
+/// Executes a request on keys within a transaction and writes its reply, which may be an error. A request for a command
+/// that does not use keys (such as [`Handler::Session`]) has no effect and no reply here. `progress` is that of the
+/// request. `hits` counts the keys that a [`Handler::Read`] command has found and not found, and no others.
 pub fn execute<'g>(
     spec: &Spec,
     args: Args<'g>,
@@ -120,7 +122,8 @@ fn delete_each<'g>(
     Ok(Done::Whole)
 }
 
-/// Executes a read within the transaction of the writes around it. A read that fails counts neither hits nor misses.
+/// Executes a read request within the transaction of the writes before and after it in the pipeline, or within EXEC. A
+/// request that fails counts neither hits nor misses.
 fn execute_read(
     read: Read,
     args: Args<'_>,
@@ -282,8 +285,8 @@ impl<'r> StepReader<'r> {
     }
 
     /// Answers the current request with the stored value of its next key (`None`: absent). Returns `Break` if no
-    /// request is left, if the replies have reached their limit, or if the value would exceed the limit of copied
-    /// bytes; the incomplete reply is then discarded.
+    /// request is left, if the replies have reached [`ReadLimits::reply`], or if the reply buffer has overflowed.
+    /// Returns `Break` too if the value would exceed [`ReadLimits::copy`]; the incomplete reply is then discarded.
     #[inline]
     pub fn visit(&mut self, stored: Option<&[u8]>) -> ControlFlow<()> {
         if self.reply.has_overflowed() {
@@ -322,9 +325,9 @@ impl<'r> StepReader<'r> {
         self.reply_start = self.reply.len();
     }
 
-    /// Takes the error of the value of the next key, which is the reply to its request, unless the request needs only
-    /// the existence of keys. Returns the number of keys to skip: those that the request does not need any more.
-    /// Returns `None` if no request is left.
+    /// Handles an error of the engine in reading the next key: writes the error as the reply to the current request,
+    /// or counts the key if the request needs only the existence of keys. Returns the number of keys to skip: those
+    /// that the request does not need any more. Returns `None` if no request is left.
     #[cold]
     pub fn fail(&mut self, error: &store::Error) -> Option<usize> {
         let (_, read, args) = self.current()?;

@@ -30,18 +30,19 @@ pub const NO_ASYNC_LOADING: Flags = 1 << 11;
 /// Flag of commands that are refused between MULTI and EXEC.
 pub const NO_MULTI: Flags = 1 << 12;
 
-/// Flag of commands that write without reading a key, so that an engine with hash slots may send the writes of several
-/// requests together.
+/// Flag of commands that write without reading a key, so that the store may send the writes of several requests
+/// together to an engine with hash slots (a Redis Cluster).
 pub const BLIND: Flags = 1 << 20;
 /// Flag of commands that are [`BLIND`] in requests with the minimum number of arguments.
 pub const BLIND_WITHOUT_OPTIONS: Flags = 1 << 21;
-/// Flag of commands that may use very many keys, or take as long. A write with this flag is always a separate commit.
+/// Flag of commands that may use very many keys, or take as long. Outside of a transaction, a write with this flag is
+/// executed apart from the other requests of its pipeline.
 pub const WHOLE_KEYSPACE: Flags = 1 << 22;
 /// Flag of commands that read the whole value of a key, or a large part of it.
 pub const WHOLE_VALUE: Flags = 1 << 23;
 /// Flag of commands that are executed at once between MULTI and EXEC, and end the transaction.
 pub const ENDS_TRANSACTION: Flags = 1 << 24;
-/// Flag of commands with passwords among their arguments.
+/// Flag of commands with passwords among their arguments. SLOWLOG and MONITOR show `(redacted)` instead of a password.
 pub const SECRET_ARGS: Flags = 1 << 25;
 /// Flag of commands that select the protocol version of the replies that follow.
 pub const CHOOSES_PROTOCOL: Flags = 1 << 26;

@@ -1,7 +1,8 @@
 //! The commands: for each command a row of the command table and a small function; one file per family.
 //!
-//! To add a command: write the function, and add a row to the family's `COMMANDS`. Arity, case, errors, the
-//! COMMAND reply, the division into steps and durability follow from the row.
+//! To add a command: write the function, and add a row to the family's `COMMANDS`. From the row follow the check of
+//! the arity, the case of the name, errors, the COMMAND reply, and the step of a pipeline in which the server executes
+//! the request.
 //!
 //! Reading order: [`table()`] joins the rows of the families; a family has functions and rows; [`Spec`] is a
 //! row, and [`CommandTable`] finds one; [`ServerState`] and [`Session`] are the state that commands can access.

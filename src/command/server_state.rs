@@ -105,8 +105,8 @@ impl ServerState {
         CommandTotal::of(self.stats.iter().map(|worker| &**worker), index)
     }
 
-    /// Returns the rates since an earlier call, at least 100 ms ago. Just after the start there may be no such
-    /// call; the rates are then since the start.
+    /// Returns the rates since an earlier call, at least 100 ms ago. Just after the start or CONFIG RESETSTAT there may
+    /// be no such call; the rates are then since the start or the reset.
     pub fn rates(&self) -> Rates {
         let now = CounterSnapshot {
             time: Instant::now(),

@@ -39,14 +39,15 @@ pub enum Transaction {
 /// Function of a command and the way in which it is executed.
 #[derive(Clone, Copy)]
 pub enum Handler {
-    /// Reads values of keys. Adjacent reads of a pipeline are executed under one snapshot. Holds the command's
-    /// function.
+    /// Reads values of keys. Adjacent reads of a pipeline are executed under one snapshot, or next to writes in the
+    /// transaction of the writes. Holds the command's function.
     Read(Read),
-    /// Writes; may read the keys that it changes. Adjacent writes of a pipeline are executed in one atomic commit. The
-    /// function checks all arguments before its first write; the reply of a call that fails is discarded.
+    /// Writes; may read keys too. Adjacent writes of a pipeline are executed in one atomic commit, unless they are
+    /// large or the engine has hash slots. The function checks all arguments before its first write; the reply of a
+    /// call that fails is discarded.
     Write(WriteCommand),
-    /// Every argument is a key; the reply is the number of keys for which the function returns `true`. Very many keys
-    /// are written in chunks, each in a commit of its own.
+    /// Every argument is a key; the reply is the number of keys for which the function returns `true`. More than 1,024
+    /// keys are processed in chunks, each in another commit; in EXEC, all are processed in one commit.
     DeleteEach(DeleteCommand),
     /// Reads keys through a [`Keyspace`]: a scan, or single values; may take long, so that a blocking thread executes
     /// it.
@@ -173,7 +174,8 @@ impl Spec {
         Self { subcommands, ..Self::new(name, -2, NO_KEY, Handler::Subcommands, flags) }
     }
 
-    /// Returns the row with this group, first version of Redis that had the command, and summary.
+    /// Returns the row with this group, the ACL category of the group, the first version of Redis that had the command,
+    /// and the summary.
     pub(super) const fn about(self, group: Group, since: &'static str, summary: &'static str) -> Self {
         Self { group, categories: group.category(), since, summary, ..self }
     }
@@ -269,7 +271,8 @@ pub enum Lookup {
 
 const _: () = assert!(size_of::<Lookup>() == 16, "each request of a pipeline has one");
 
-/// Name of a command as a request spells it, with the row of the command.
+/// Latest known command of a pipeline: its name as the request spells it, its row, and the index of its counters;
+/// `None` if there is none yet.
 pub type LastLookup<'a> = Option<(&'a [u8], &'static Spec, StatsIndex)>;
 
 /// Commands that are enabled on a server.

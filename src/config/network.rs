@@ -59,7 +59,8 @@ pub struct Tls {
     pub cert: PathBuf,
     /// `--tls-key`: file with the private key of the certificate.
     pub key: PathBuf,
-    /// `--tls-ca`: file with the certificates of the authorities that sign client certificates.
+    /// `--tls-ca`: file with the certificates of the authorities that sign client certificates; `None` if the server
+    /// does not verify clients.
     pub ca: Option<PathBuf>,
     /// `--tls-auth-clients`: policy on client certificates.
     pub auth_clients: AuthClients,

@@ -19,8 +19,9 @@ pub enum WriteOp<'a> {
 /// clients has.
 const MAX_REUSED_WRITES: usize = 128 << 10;
 
-/// Writes that become visible, and durable, all together or not at all, in order: the last write of a key wins.
-/// Keys and values are borrowed from the request buffers, so nothing is copied before the engine takes it.
+/// Writes that become visible, and durable, all together or not at all, in order: the last write of a key wins. A batch
+/// with parts ([`Batch::end_part`]) may become visible part by part. Keys and values are borrowed from the request
+/// buffers, so nothing is copied before the engine takes it.
 #[derive(Default, Debug)]
 pub struct Batch<'a> {
     ops: Vec<WriteOp<'a>>,
@@ -82,7 +83,8 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Returns a batch with the same writes and parts, but other values: `values` has one for each put, in order.
+    /// Returns a batch with the same writes and parts, but other values: `values` has one for each put, in order. Ends
+    /// of parts behind the last write are not copied, so [`Batch::client_ends`] of the result lacks the last part.
     pub(super) fn with_values<'b>(&self, values: impl IntoIterator<Item = &'b [u8]>) -> Batch<'b>
     where
         'a: 'b,
@@ -109,14 +111,15 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Ends a part: the writes before and after the end need not become visible together, though they are durable
-    /// together. An undivided batch is one part.
+    /// Ends a part: the writes before and after the end need not become visible together. `Engine::write` makes all
+    /// parts durable together, `Engine::write_parts` each by itself. An undivided batch is one part.
     pub fn end_part(&mut self) {
         self.parts.push((self.ops.len(), self.bytes));
     }
 
-    /// Returns the effective writes, and their bytes, in chunks of whole parts: each chunk is one part, or several
-    /// that have together at most `most.0` writes and `most.1` bytes. There is at least one chunk, which may be
+    /// Returns the effective writes (those after the last `Clear`), and their bytes, in chunks of whole parts: each
+    /// chunk is one part, or several that have together at most `most.0` writes and `most.1` bytes. The bytes of the
+    /// first chunk also include those of the writes before the last `Clear`. There is at least one chunk, which may be
     /// empty.
     pub(super) fn chunks(&self, most: (usize, usize)) -> Vec<(&[WriteOp<'a>], usize)> {
         let first = self.ops.len() - self.after_clear().1.len();

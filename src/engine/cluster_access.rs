@@ -8,20 +8,22 @@ use std::{
     path::Path,
 };
 
-/// Maximum length of a password in bytes. It also limits what a client may send before it is authenticated.
+/// Maximum length of a password in bytes. An argument of a client that has not authenticated may have the same length
+/// (`Limits::before_auth`), so that the client can send any valid password.
 pub(crate) const LONGEST_PASSWORD: u64 = 16 << 10;
 
 /// Reason why a file with a password was refused.
 pub(crate) enum NoPassword {
     /// The password file cannot be read.
     Io(io::Error),
-    /// Other users can read the password file, which has this mode.
+    /// The file's group or other users have some permission for the password file, which has this mode.
     Shared(u32),
     /// The password in the file is empty or too long.
     Length,
 }
 
-/// Returns the password in a file that only its owner can read, without the newline at its end.
+/// Returns the password in the file `path`, without the newline (LF or CR LF) at its end. Fails if the file's group or
+/// other users have any permission for the file, or if the password does not have 1 to [`LONGEST_PASSWORD`] bytes.
 pub(crate) fn read_password(path: &Path) -> Result<Vec<u8>, NoPassword> {
     let file = File::open(path).map_err(NoPassword::Io)?;
     let mode = file.metadata().map_err(NoPassword::Io)?.permissions().mode() & 0o777;

@@ -7,7 +7,7 @@ use std::{fmt, io, path::PathBuf};
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Error of an engine. The text is one line and names the file or limit concerned: it is printed at start-up and
-/// sent to clients behind `-ERR`.
+/// sent to clients behind `-ERR`. Only the text of [`Error::CrossSlot`] has an error code of its own.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
@@ -170,9 +170,10 @@ impl Error {
         matches!(self, Self::Value { exists: true, .. })
     }
 
-    /// Returns `true` if the engine has rolled back the failed call and may take further writes. After any other
-    /// failed write or sync it is unknown what reached the disk (a second fsync may succeed without the first one's
-    /// pages: <https://wiki.postgresql.org/wiki/Fsync_Errors>), so the store is read-only until a restart.
+    /// Returns `true` if the engine has rolled back the failed call and may take further writes. After
+    /// [`Error::Unknown`], of a cluster, it returns `false`, but the store continues to write. After any other failed
+    /// write or sync it is unknown what reached the disk (a second fsync may succeed without the first one's pages:
+    /// <https://wiki.postgresql.org/wiki/Fsync_Errors>), so the store is read-only until a restart.
     pub fn is_rolled_back(&self) -> bool {
         use Error::{Conflict, CorruptWrite, CrossSlot, Full, KeyLength, Unavailable, Unsupported};
         matches!(

@@ -180,8 +180,9 @@ fn text(engine: &str) -> String {
     )
 }
 
-/// Returns `true` if an engine may start in a directory: it is empty, or the first start of this engine has begun
-/// there.
+/// Returns `true` if the directory `path` has no data of clients, so that `engine` may make its first start there: the
+/// directory is empty (but for a mark file and `lost+found`), or the first start of `engine` has begun there and has
+/// not ended.
 pub(super) fn is_unused(path: &Path, engine: &str) -> Result<bool> {
     Ok(has_unfinished_start(path, engine) || entries(path)?.is_empty())
 }
@@ -220,7 +221,7 @@ impl<'a> FirstDirectory<'a> {
     /// # Errors
     ///
     /// [`Error::Locked`] if another process starts there, [`Error::Interrupted`] if the directory of an interrupted
-    /// first start has a file that this start cannot have created, and [`Error::Io`].
+    /// first start has a file that the interrupted start cannot have created, and [`Error::Io`].
     pub fn begin(path: &'a Path, engine: &'static str, is_first: IsFirst) -> Result<Self> {
         create_dir(path)?;
         if !is_unused(path, engine)? {
@@ -246,7 +247,8 @@ impl<'a> FirstDirectory<'a> {
         Ok(Self { path, mark: Some(mark) })
     }
 
-    /// Returns `true` if no earlier start of the engine in this directory has ended, so that it has no data.
+    /// Returns `true` during the engine's first start in this directory: no earlier start has got as far as
+    /// [`end`](Self::end), so the directory has no data of clients.
     pub fn is_first(&self) -> bool {
         self.mark.is_some()
     }

@@ -1,6 +1,7 @@
-//! Headers that the keyspace layer puts before stored keys and values: the expiration time of a value, and the
-//! database of a key. To an engine they are bytes like others. Only the keyspace layer knows the headers, and the
-//! append-only file, which must contain commands that Redis knows.
+//! Headers that the keyspace layer (`crate::store`) puts before stored keys and values: the expiration time of a value,
+//! and the database of a key. To most engines they are bytes like others. Besides the keyspace layer, these know them:
+//! the append-only file, which must contain commands that Redis knows; `bitcask`, for [`CORRUPT`]; the engine for Redis
+//! Cluster, which hashes the key without its header; the calibration engine; and error messages.
 //!
 //! - A value without an expiration time in database 0, and its key, are stored unchanged: they cost nothing, and
 //!   have the format of versions without headers.

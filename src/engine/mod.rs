@@ -49,7 +49,7 @@ pub type VisitPair<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
 /// read.
 pub type VisitEach<'v> = dyn FnMut(&[u8], Result<&[u8]>) -> ControlFlow<()> + 'v;
 
-/// Embedded key-value engine.
+/// Open key-value engine: a library with its data in this process or in files, or the client of a cluster.
 ///
 /// Any number of threads may call `read`, `scan`, `count` and `sync` at any time. [`Info::writers`] limits the
 /// number of threads in `write`: with [`Writers::One`] the caller lets in one at a time. Batches that many threads
@@ -89,8 +89,9 @@ pub trait Engine: Send + Sync {
     /// continue after that key with another call. Any other error concerns all keys that were not visited.
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()>;
 
-    /// Reads like `read`, for a caller that copies large values. An engine without snapshots of its own then passes
-    /// long values, and many values, without blocking writes, at the price of a copy.
+    /// Reads like `read`, for a caller that copies large values. `map` and `btree`, which have no snapshots of their
+    /// own, then block writes for a few MiB of values at a time, not for all of them, and copy a longer value before
+    /// they pass it to `visit`.
     ///
     /// # Errors
     ///
@@ -108,7 +109,8 @@ pub trait Engine: Send + Sync {
 
     /// Applies the batch atomically, in order. With `sync`, returns only when the batch is durable, and readers do
     /// not see it before (see `info().caveats` for the engine that cannot hide it). On an error nothing of the
-    /// batch is visible; [`Error::is_rolled_back`] is `true` if the engine takes further writes.
+    /// batch is visible, except that after [`Error::Unknown`] the batch may take effect. [`Error::is_rolled_back`] is
+    /// `true` if the engine has undone the batch and takes further writes.
     ///
     /// # Errors
     ///
@@ -233,7 +235,8 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`] if the engine has no append-only file, and failures before the work begins.
+    /// [`Error::Unsupported`] if the engine has no append-only file or is already rewriting it, and failures before the
+    /// work begins.
     fn rewrite_log(&self) -> Result<()> {
         let engine = self.info().name;
         Err(Error::Unsupported { engine, what: "has no append-only file to rewrite".into() })
@@ -327,7 +330,8 @@ pub struct Kind {
     /// Function that repairs the file at a path by cutting it off at the first corruption (`kvbench repair`); `None` if
     /// kvbench cannot repair the engine's data.
     pub repair: Option<fn(&Path) -> Result<Repaired>>,
-    /// Function that prepares the engine's library in a process that starts others, before it starts threads.
+    /// Function that prepares the engine's library. [`prepare`] calls it for all engines at the start of a process,
+    /// before the process starts threads or other processes, whether or not the process opens the engine.
     pub before_threads: fn(),
 }
 
@@ -366,7 +370,9 @@ impl KeyRange<'_> {
     /// Range of all keys.
     pub const ALL: KeyRange<'static> = KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
 
-    /// Returns `true` if the range cannot contain a key. `BTreeMap::range` panics on some of these ranges.
+    /// Returns `true` if no key is within the bounds because they cross, are equal and one of them is excluded, or the
+    /// upper one excludes even the empty key. `BTreeMap::range` panics on some of these ranges. `false` does not mean
+    /// that there is a key within the bounds: between `a` and `a\0`, both excluded, there is none.
     pub fn is_empty(&self) -> bool {
         match (self.start, self.end) {
             (Bound::Included(start), Bound::Included(end)) => start > end,

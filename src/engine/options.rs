@@ -158,11 +158,12 @@ impl Location {
 pub struct OpenOptions {
     /// Location of the data.
     pub location: Location,
-    /// Fsync policy of the store; engines that fix it at open (LMDB, sled) need it here.
+    /// Fsync policy of the store when the engine is opened. [`FsyncSupport`](super::FsyncSupport) says which engines
+    /// can change it later.
     pub fsync: Fsync,
     /// Cache budget in bytes; [`Info::cache`](super::Info::cache) describes its use.
     pub cache_size: u64,
-    /// Maximum size of LMDB's memory map, in bytes.
+    /// Maximum size of the memory map, and so of the data file, of LMDB and MDBX, in bytes.
     pub map_size: u64,
     /// Read-ahead of a memory map by the kernel.
     pub read_ahead: ReadAhead,

@@ -10,7 +10,8 @@ pub use super::{
 };
 use std::{fs, io, path::Path, sync::OnceLock, thread, time::Duration};
 
-/// Prepares engines in a process that starts other processes, before it starts threads.
+/// Prepares the libraries of all engines of this process ([`Kind::before_threads`]). Must be called before the process
+/// starts threads or other processes.
 pub fn prepare() {
     all_kinds().for_each(|kind| (kind.before_threads)());
 }
@@ -18,11 +19,11 @@ pub fn prepare() {
 /// Engines that this process has added to those of the build.
 static OTHERS: OnceLock<&'static [Kind]> = OnceLock::new();
 
-/// Adds engines to those of this build, once per process.
+/// Adds engines to those of this build, once per process: a second call adds nothing.
 ///
 /// # Errors
 ///
-/// Another engine has the name of one of them.
+/// [`Error::Unsupported`] if another engine, or one that was added before, has the name of one of them.
 pub fn register(others: &'static [Kind]) -> Result<()> {
     for (at, kind) in others.iter().enumerate() {
         let engine = kind.info.name;
@@ -31,7 +32,7 @@ pub fn register(others: &'static [Kind]) -> Result<()> {
             return Err(Error::Unsupported { engine, what: "is the name of two engines".into() });
         }
     }
-    // Tests in one process may register the same engines again.
+    // Has no effect, and no error, in a second call.
     let _added = OTHERS.set(others);
     Ok(())
 }
@@ -105,7 +106,8 @@ impl Kind {
 }
 
 impl Kind {
-    /// Fails if the engine does not support the location of the data.
+    /// Fails if the data are to be on other machines and the engine has them on this machine, or the reverse. It does
+    /// not check whether the engine supports `--path :memory:`.
     fn check_location(&self, location: &Location) -> Result<()> {
         let what = match (location, self.info.capabilities.multi_writer) {
             (Location::Path(_) | Location::Memory, true) => "keeps its data on other machines",

@@ -1,4 +1,5 @@
-//! Blocking RESP2 client for tools that inspect servers. The benchmark has a client of its own.
+//! Blocking RESP2 client for tools that inspect servers, and for requests that the benchmark does not measure. Measured
+//! requests have a client of their own.
 
 use redis_protocol::resp2::{decode::decode, types::OwnedFrame};
 use std::{

@@ -4,8 +4,8 @@ use super::ArgRange;
 
 /// Splits `data[start..end]` into words as Redis' `sdssplitargs` does: blanks separate words, double quotes
 /// take `\n \r \t \b \a \xHH` and `\c`, single quotes take `\'`. Words are unquoted in place, which never makes
-/// them longer. Returns `None` if a quote is not closed, or if something other than a blank follows a closing
-/// quote.
+/// them longer. A zero byte outside quotes ends the line. Returns `None` if a quote is not closed, or if something
+/// other than a blank follows a closing quote.
 pub(super) fn split(data: &mut [u8], start: usize, end: usize, spans: &mut Vec<ArgRange>) -> Option<()> {
     let mut at = start;
     loop {

@@ -172,7 +172,7 @@ pub struct OwnedRequests {
 
 impl OwnedRequests {
     /// Appends a copy of the request and returns `true`. Returns `false` without a change if the requests would
-    /// then exceed `limit` bytes (0: no limit but the 4 GiB of positions).
+    /// then exceed `limit` bytes (0: no limit but the 4 GiB of positions), including 8 bytes for each argument.
     pub fn push(&mut self, args: Args<'_>, limit: usize) -> bool {
         let most = if limit == 0 { u32::MAX as usize } else { limit.min(u32::MAX as usize) };
         let more: usize = args.from(0).map(<[u8]>::len).sum();

@@ -1,11 +1,11 @@
-//! Reply encoder: the only writer of RESP bytes to clients.
+//! Encoder of the server's replies to clients, in RESP2 or RESP3.
 
 use std::ops::Range;
 
 /// Protocol version of a connection, chosen by HELLO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// RESP2, every connection's first.
+    /// RESP2, the version with which every connection begins.
     #[default]
     Resp2,
     /// RESP3, chosen by `HELLO 3`.
@@ -46,8 +46,8 @@ impl Reply {
         self.protocol = protocol;
     }
 
-    /// Sets the maximum number of buffered bytes (0: no limit). The limit is checked only when the memory has
-    /// to grow, so short replies pay nothing; only bulk strings make a reply long.
+    /// Sets the maximum number of buffered bytes (0: no limit). The limit is checked only when bulk strings or encoded
+    /// replies are appended and the memory has to grow for them; other replies are short and not checked.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }

@@ -1,5 +1,5 @@
-//! Access control: the password and the certificates, which are read before anything else happens, and the
-//! rules that follow from them.
+//! Access control: the password and the certificates, which are read before the server binds a socket and opens the
+//! store, and the rules that follow from them.
 
 use super::tls::Acceptor;
 use crate::{
@@ -31,7 +31,8 @@ pub struct Access {
 }
 
 impl Access {
-    /// Reads the password and the TLS certificates from the files that `config` names. Fails if one cannot be used.
+    /// Reads the password and the TLS certificates from the files that `config` names; without a password file, the
+    /// password is that of `config` itself. Fails if a file cannot be used.
     pub fn load(config: &Config) -> Result<Self, AccessError> {
         let config = &config.network;
         let password = match &config.password_file {

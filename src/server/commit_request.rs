@@ -24,7 +24,8 @@ pub(super) struct CommitRequest {
     pub progress: Progress,
     /// Transaction of the client, if the request is WATCH or EXEC.
     pub transaction: Option<Box<Transaction>>,
-    /// Worker and connection to which the requests and their replies return.
+    /// Worker and connection to which another thread returns the requests and their replies; `None` if the worker or
+    /// one of its blocking threads commits the request.
     pub reply_to: Option<ReplyTo>,
     /// Progress of the step's first request (its keys that earlier commits have processed) when the step began; a step
     /// that is executed again starts from there.

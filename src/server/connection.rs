@@ -1,5 +1,5 @@
-//! One connection: reads the received bytes, executes every complete request, and sends the replies in one
-//! write. It is closed after `--timeout` without traffic, and by CLIENT KILL.
+//! One connection: reads the received bytes, executes every complete request, and sends the replies together. The
+//! server closes the connection after `--timeout` without traffic, and by CLIENT KILL.
 
 use super::{
     request_batch::{REPLY_SIZE, RequestBatch},
@@ -32,7 +32,8 @@ use tokio::{
 /// Maximum size of an incomplete request, in bytes, that an idle connection keeps outside the read buffer.
 const PARTIAL_SIZE: usize = 16 << 10;
 
-/// Reason why a connection ended before the client or the server wanted it to.
+/// Error that ends a connection at once, without a further reply. QUIT, SHUTDOWN, a protocol error of RESP and the end
+/// of the client's stream are no such errors.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ConnectionEnd {
     #[error(transparent)]
@@ -64,7 +65,7 @@ pub(super) struct Connection<S> {
     pub(super) slow_read_detector: SlowReadDetector,
     /// Progress of the next request, if it takes several commits, as a DEL of many keys does.
     pub(super) progress: Progress,
-    /// Requests queued since MULTI, and the watched keys; `None` before the first transaction command.
+    /// Requests queued since MULTI, and the watched keys; `None` before the first transaction command and after RESET.
     pub(super) transaction: Option<Box<Transaction>>,
     /// Timer that ends the connection after `--timeout` without traffic, or after CLIENT KILL.
     idle: IdleTimer,
@@ -132,8 +133,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Reads from the socket once, and returns the request batch with the received bytes, or with lines of MONITOR
-    /// as the reply. `None` at the end of the stream, or if the server is stopping and the socket holds no more
-    /// bytes.
+    /// as the reply. Returns `None` at the end of the stream, or if the server is stopping and the socket holds no
+    /// more bytes or the time for them has passed ([`WorkerState::is_closed`]).
     fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
@@ -272,7 +273,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.wait(wait.time.saturating_sub(begin.elapsed())).await
     }
 
-    /// Syncs all writes. Returns `true` if the sync has ended within `time` (zero: no limit).
+    /// Syncs all writes on a blocking thread. Returns `true` if the sync has ended within `time` (zero: no limit),
+    /// `false` if it still runs then, or its error. The outer error means that the thread panicked.
     async fn sync_within(&self, time: Duration) -> io::Result<Result<bool, store::Error>> {
         let store = self.local.shared.context.store.clone();
         let sync = self.local.await_offloaded(spawn_blocking(move || store.sync().map(|()| true)));
@@ -282,7 +284,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(timeout(time, sync).await.unwrap_or(Ok(Ok(false)))?)
     }
 
-    /// Waits for `time`, or until CLIENT KILL, which wakes the connection's task.
+    /// Waits for `time` (zero: not at all). Fails as soon as CLIENT KILL ends the connection, which wakes its task.
     async fn wait(&self, time: Duration) -> Result<(), ConnectionEnd> {
         let client = self.session.client();
         let killed = poll_fn(|_| if client.is_killed() { Poll::Ready(()) } else { Poll::Pending });
@@ -292,7 +294,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Sends the replies. Until the client has read them, no more requests are read from it.
+    /// Sends the buffered replies and empties the reply buffer. Returns once the socket has accepted all bytes; until
+    /// then the server reads no more requests from the client.
     async fn send(&mut self, batch: &mut RequestBatch) -> Result<(), ConnectionEnd> {
         let Self { stream, idle, local, .. } = self;
         let mut sent = 0;
@@ -325,7 +328,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 }
 
-/// Returns the limits on the size of a client's requests, which are lower until the client has authenticated.
+/// Returns the limits on the size of a client's requests, from the current settings; they are lower until the client
+/// has authenticated. The decoder of a connection gets them at its start and when the client authenticates.
 pub(super) fn limits(local: &WorkerState, session: &Session) -> Limits {
     let limits =
         Limits { query_buffer: as_size(&local.shared.context.live.query_buffer_limit), ..Limits::default() };
@@ -347,8 +351,8 @@ pub(super) enum CloseReason {
 struct IdleTimer {
     client: Arc<Client>,
     context: Arc<command::ServerState>,
-    /// Timer of the idle connection, with the value of the setting `timeout` when it was started; `None` if there is no
-    /// timeout.
+    /// Timer of the idle connection, with the value of the setting `timeout` when it was started; `None` before the
+    /// connection first waits, and if there is no timeout.
     timer: Option<(Duration, Pin<Box<Sleep>>)>,
     /// `true` if the timer was started after the connection's latest traffic; otherwise the next poll starts it again.
     armed: bool,
@@ -376,8 +380,8 @@ impl IdleTimer {
         }
     }
 
-    /// Polls the timer while the socket can be neither read nor written; ready when `--timeout` has passed without
-    /// traffic.
+    /// Polls the timer while a read or a write of the socket is pending; ready when `--timeout` has passed without
+    /// traffic. Never ready without a timeout.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(limit) = self.context.live.timeout() else {
             self.timer = None;

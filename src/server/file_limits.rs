@@ -32,7 +32,7 @@ pub struct Error {
 /// runs out of descriptors, which would fail a write or a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileLimits {
-    /// Maximum number of clients that the limit on open files allows.
+    /// Maximum number of clients: `--maxclients`, or less if the limit on open files does not allow that many.
     pub clients: usize,
     /// Maximum number of files of the engine, without the files that a read opens while it runs.
     pub engine: u64,
@@ -78,8 +78,8 @@ impl FileNeeds {
         Self { fixed: PROCESS + WORKER * threads + engine.least, engine, readers }
     }
 
-    /// Returns the number of descriptors for `clients` clients. Concurrent reads are limited by the number of
-    /// threads and by the number of clients.
+    /// Returns the number of descriptors that the process needs in total with `clients` clients and the minimum for the
+    /// engine. Concurrent reads are limited by the number of threads and by the number of clients.
     fn wanted_by_clients(&self, clients: u64) -> u64 {
         self.fixed + clients + self.engine.per_read * clients.min(self.readers)
     }

@@ -212,7 +212,8 @@ impl Signals {
 ///
 /// # Errors
 ///
-/// Fails if an address is in use or cannot be bound, or if there is no socket at the path of the Unix socket.
+/// Fails if an address is in use or cannot be bound, or if the path of the Unix socket is that of another kind of file
+/// or of a socket on which a process listens.
 pub fn check_addresses(config: &Config) -> Result<(), Error> {
     let network = &config.network;
     let tls = network.tls.as_ref().map(|tls| (tls.port, "--tls-port"));
@@ -276,7 +277,7 @@ fn bind_unix(path: &Path, config: &Network) -> Result<UnixListener, Error> {
 }
 
 /// Returns `true` if there is a socket file without a listener at `path`, and `false` if there is nothing. Fails if
-/// there is something else.
+/// a process listens on the socket, or if the file is no socket.
 fn is_stale_socket(path: &Path) -> Result<bool, Error> {
     let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(false) };
     if !metadata.file_type().is_socket() {
@@ -292,8 +293,9 @@ fn unix_error(path: &Path) -> impl Fn(io::Error) -> Error {
     |source| Error::Listen { address: path.display().to_string(), source, hint: String::new() }
 }
 
-/// Enables TCP keepalive: the kernel probes the machine of a silent client after `time`, then three more times
-/// in the same time, as in Redis.
+/// Enables TCP keepalive as in Redis: after `time` without traffic the kernel probes the machine of the client three
+/// times, at intervals of a third of `time` (at least a second), and closes the connection if no probe is answered. On
+/// OpenBSD the system chooses the number of probes.
 pub(super) fn keep_alive(stream: &std::net::TcpStream, time: Duration) -> io::Result<()> {
     let options = TcpKeepalive::new().with_time(time).with_interval((time / 3).max(Duration::from_secs(1)));
     #[cfg(not(target_os = "openbsd"))]

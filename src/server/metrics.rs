@@ -250,7 +250,9 @@ impl PrometheusText {
         }
     }
 
-    /// Writes the gauges of the engine. Gauges that are slow to read, or that fail, are left out.
+    /// Writes the metrics of the engine and of its store: size of the files, keys by database, counters of expired keys
+    /// and corrupt reads, and the gauges that the engine itself reports. A size or a number of keys that cannot be read
+    /// is left out, and so are numbers of keys that the engine does not know or that take too long to count.
     fn engine(&mut self, context: &ServerState) {
         let store = &context.store;
         if let Ok(bytes) = store.disk_size() {

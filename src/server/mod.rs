@@ -1,4 +1,5 @@
-//! The server: listeners, workers, the commit thread, and an orderly shutdown.
+//! The server: its listeners, its worker threads, its background threads (commits, reads that wait for the network,
+//! syncs, active expiration), and an orderly shutdown.
 
 mod access_control;
 mod commit_request;
@@ -59,7 +60,8 @@ use std::{
 use tokio::sync::{Notify, mpsc};
 
 /// Serves up to `max_clients` clients with `store` until SHUTDOWN, SIGINT or SIGTERM; then answers the received
-/// requests, syncs and closes the store. `ready` is called with the TCP address once connections are accepted.
+/// requests, syncs and closes the store. Once the sockets listen, calls `ready` with the addresses of all of them (TCP,
+/// TLS and Unix), joined by " and ".
 ///
 /// After `serve` has returned, the process should exit: the memory of an engine that keeps all data in memory
 /// is not freed.
@@ -117,8 +119,8 @@ pub fn serve(
     outcome.and(close(&shared, config))
 }
 
-/// Syncs and closes the store after all threads that execute requests have ended. Returns the error of the failed write
-/// or sync that has made the store read-only, if there was one.
+/// Syncs and closes the store after all threads that execute requests have ended. Fails with the error of the close;
+/// otherwise with that of the earlier write or sync that has made the store read-only, if there was one.
 fn close(shared: &Arc<Shared>, config: &Config) -> Result<(), Error> {
     let store = &shared.context.store;
     let begin = Instant::now();
@@ -178,7 +180,7 @@ fn run_id() -> String {
 }
 
 /// Starts the worker threads, and returns once all of them are ready, with their system resources allocated;
-/// otherwise fails. At the end, a worker waits up to `patience` for commits.
+/// otherwise fails. At the end, a worker waits up to `patience` for its connections to answer and end.
 fn spawn_workers(
     shared: &Arc<Shared>,
     count: usize,
@@ -214,8 +216,8 @@ const READ_GROUP_BYTES: usize = 256 << 10;
 /// Number of read threads, if each read waits for the network and there are no hash slots.
 const READ_THREADS: usize = 2;
 
-/// Background threads of a server: active expiration and, unless the engine is only in memory, commits, syncs, and
-/// reads that wait for the network.
+/// Background threads of a server: active expiration and, if the engine has files or other machines, commits, syncs,
+/// and reads that wait for the network.
 struct BackgroundThreads {
     committers: Vec<JoinHandle<()>>,
     /// Threads that read for all connections; none unless reads wait for the network.

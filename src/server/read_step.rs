@@ -17,8 +17,8 @@ use std::{
     panic::{self, AssertUnwindSafe},
 };
 
-/// Maximum number of bytes of values that a worker copies for a read request; a longer one is left to a blocking
-/// thread.
+/// Maximum number of bytes of values that a worker copies for a read request, including the values that earlier
+/// requests of its step such as BITCOUNT have read as a whole; a request beyond it is left to a blocking thread.
 const MAX_COPY_ON_WORKER: usize = 2 << 20;
 
 /// Size of the reply buffer, in bytes, from which the remaining read requests are left to the next step, which reads
@@ -32,16 +32,16 @@ const MAX_GROUPED_KEYS: usize = 128;
 /// Maximum number of read requests of a connection that are answered under one snapshot.
 const MAX_READS_PER_STEP: usize = 1024;
 
-/// Executes the read requests of `step` on the worker, until one of them would copy more than [`MAX_COPY_ON_WORKER`]
-/// bytes, or the reply buffer has [`REPLY_SIZE`] bytes. Returns the number of answered requests, and `true` if the next
-/// request is too large for a worker.
+/// Executes the read requests of `step` on the worker, at most [`MAX_READS_PER_STEP`] of them, until one would copy
+/// more than [`MAX_COPY_ON_WORKER`] bytes, or the reply buffer has [`REPLY_SIZE`] bytes. Returns the number of answered
+/// requests, and `true` if the next request is too large for a worker.
 pub(super) fn read_on_worker(batch: &mut RequestBatch, step: &Step, store: &Store) -> (usize, bool) {
     let limits = ReadLimits { copy: MAX_COPY_ON_WORKER, reply: REPLY_SIZE };
     answer(batch, step, limits, |keys, visit| store.read(keys, visit))
 }
 
-/// Executes the read requests of `step` on a blocking thread, until the size of the reply buffer reaches its limit.
-/// Returns the number of answered requests.
+/// Executes the read requests of `step` on a blocking thread, at most [`MAX_READS_PER_STEP`] of them, until the size of
+/// the reply buffer reaches its limit. Returns the number of answered requests.
 pub(super) fn read(batch: &mut RequestBatch, step: &Step, store: &Store) -> usize {
     let limits = limits_off_worker(&batch.reply, store);
     answer(batch, step, limits, |keys, visit| store.read_long(keys, visit)).0
@@ -82,7 +82,8 @@ pub(super) fn read_group(group: &mut [CommitRequest], store: &Store) {
     }
 }
 
-/// Returns the stored keys that the read requests of `step` use, in at most `most` chunks.
+/// Returns the stored keys that the first [`MAX_READS_PER_STEP`] read requests of `step` use, in at most `most` chunks
+/// (0 counts as 1).
 pub(super) fn key_chunks(batch: &RequestBatch, step: &Step, most: usize) -> Vec<Vec<Vec<u8>>> {
     let (mut keys, arena) = (Vec::new(), Bump::new());
     let requests = batch.requests.from(step.requests.start, batch.input.bytes());
@@ -96,6 +97,7 @@ pub(super) fn key_chunks(batch: &RequestBatch, step: &Step, most: usize) -> Vec<
 /// Answers a read step with the values that `read` passes to its second argument. Answers the requests of a step in
 /// order until one would copy more than `limits.copy` bytes, the replies have `limits.reply` bytes, or the maximum
 /// number is reached. Returns the number of answered requests, and `true` if the next one would exceed `limits.copy`.
+/// If `read` fails for more than one value, all remaining requests of the step are answered with the error.
 fn answer(
     batch: &mut RequestBatch,
     step: &Step,

@@ -10,7 +10,8 @@ use bumpalo::Bump;
 use std::cell::RefCell;
 use tokio::task::spawn_blocking;
 
-/// Size in bytes of a new read buffer, and so of a read from a socket.
+/// Size in bytes of a new read buffer, and so the maximum size of a read from a socket, unless the buffer has grown for
+/// a large request.
 const READ_SIZE: usize = 64 << 10;
 
 /// Size of the replies in bytes from which they are sent before the next request is executed, so that a
@@ -46,7 +47,7 @@ pub(super) struct RequestBatch {
 }
 
 /// Idle request batches of one worker. With hundreds of clients, a few buffers that stay in the CPU cache serve all
-/// of them, and an idle connection holds none.
+/// of them: an idle connection holds none, unless it has received a large part of an incomplete request.
 #[derive(Default)]
 struct Pool {
     idle: Vec<Box<RequestBatch>>,
@@ -82,7 +83,7 @@ impl RequestBatch {
         idle.unwrap_or_else(|| Box::new(Self::new()))
     }
 
-    /// Returns empty buffers to the worker's pool, or frees them.
+    /// Returns empty buffers to the worker's pool, or frees them if they exceed [`MAX_POOLED`] or the pool is full.
     pub fn put(self: Box<Self>) {
         let bytes = self.capacity();
         if bytes > FREE_OFF_WORKER {

@@ -101,8 +101,8 @@ impl StepStart {
     }
 
     /// Counts `count` adjacent requests of one command, out of `all` requests of a step that took `time`, as executed
-    /// or as rejected; requests that were queued for EXEC are not counted. Returns the index of the command's counters
-    /// if they were executed.
+    /// or as rejected; requests that were queued for EXEC, and those with an unknown command or subcommand, are not
+    /// counted. Returns the index of the command's counters if the requests were executed.
     fn count(
         self,
         local: &WorkerState,
@@ -236,8 +236,9 @@ fn add(local: &WorkerState, index: StatsIndex, counter: impl Fn(&CommandStats) -
     }
 }
 
-/// Removes the replies of the requests since `begin` if CLIENT REPLY suppresses them. `is_midway` is `true` if the
-/// last of these requests is incomplete and will go on.
+/// Removes the replies of the requests since `begin` if CLIENT REPLY suppresses them, and ends the effect of CLIENT
+/// REPLY SKIP after the skipped request. `is_midway` is `true` if the last of these requests is incomplete and will go
+/// on.
 pub(super) fn apply_reply_mode(
     session: &mut Session,
     batch: &mut RequestBatch,

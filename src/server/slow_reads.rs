@@ -95,7 +95,8 @@ pub(super) fn is_long(read: impl FnOnce() -> usize) -> bool {
 
 /// Runs `read`, which returns the number of requests it has answered, and returns whether it waited for a device, and
 /// whether it was slow: it waited, or used more than [`SLOW`] of CPU time per request, as an engine does that decodes a
-/// page. Time during which other threads had the core does not count.
+/// page. Time during which other threads had the core does not count. If the system does not report the figures, the
+/// read counts as slow and as one that waited.
 #[cfg(target_os = "linux")]
 pub(super) fn cost(read: impl FnOnce() -> usize) -> ReadCost {
     let (Some((begin, seen)), requests, Some((end, reads))) = (usage(), read(), usage()) else {
@@ -117,8 +118,8 @@ fn each(time: Duration, requests: usize) -> Duration {
     time / u32::try_from(requests).unwrap_or(u32::MAX).max(1)
 }
 
-/// Returns the CPU time of the calling thread, and the number of its reads from a device: of files, or of pages of a
-/// memory map.
+/// Returns the CPU time of the calling thread, and a count that grows with each of its reads from a device, of files or
+/// of pages of a memory map; `None` if the system does not report one of them.
 #[cfg(target_os = "linux")]
 fn usage() -> Option<(Duration, i64)> {
     use nix::{

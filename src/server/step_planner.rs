@@ -1,5 +1,6 @@
 //! Division of a request batch into steps. Everything about a step is decided before the step runs: from the commands,
-//! the sizes of the requests, and the queue of the transaction.
+//! the sizes of the requests, and the queue of the transaction. The execution of a step may stop early, for example
+//! because the replies are long; the remaining requests are then planned again.
 
 use super::{request_batch::RequestBatch, transaction::Transaction};
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
 };
 use std::ops::Range;
 
-/// Size in bytes above which a request is executed alone, and not on a worker.
+/// Size in bytes above which a request that reads or writes keys is executed alone, and not on a worker.
 const MAX_REQUEST_ON_WORKER: usize = 256 << 10;
 
 /// Total size of the queued requests in bytes above which EXEC is not executed on a worker.
@@ -23,7 +24,7 @@ pub(super) enum StepKind {
     /// Read requests, under one snapshot.
     Read,
     /// Write requests and the reads between them, in one commit; with hash slots, one write, or several that read
-    /// nothing.
+    /// nothing and of which each is committed by itself.
     Write,
     /// One command that reads keys through a [`Keyspace`](crate::store::Keyspace), often many, executed on a blocking
     /// thread.
@@ -64,9 +65,9 @@ pub(super) enum ClientMode {
     Normal,
     /// Requests are executed, each one alone, because CLIENT REPLY SKIP suppresses one reply.
     OneByOne,
-    /// Requests are queued for EXEC.
+    /// Requests are queued for EXEC, except those of [`Spec::is_executed_in_multi`], such as EXEC and DISCARD.
     InMulti,
-    /// Requests are refused, except those to authenticate.
+    /// Requests are refused, except the few that need no authentication ([`NO_AUTH`]), such as AUTH and HELLO.
     BeforeAuth,
 }
 

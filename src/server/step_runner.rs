@@ -1,4 +1,5 @@
-//! Execution of a step of requests: on the worker, by the commit thread, or on a blocking thread.
+//! Execution of a step (consecutive requests that are executed together): on the worker, on a commit thread, on a read
+//! thread that reads for all connections, or on a blocking thread.
 
 use super::{
     commit_request::{CommitRequest, ReplyTo},
@@ -121,8 +122,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Executes and commits the requests of `step`: on a commit thread, unless the store is entirely in memory; then on
-    /// the worker, or on a blocking thread if the worker would have to wait long.
+    /// Executes and commits the requests of `step`: on a commit thread, unless the engine has no files; then on the
+    /// worker, or on a blocking thread if the worker would have to wait long.
     async fn commit(
         &mut self,
         batch: Box<RequestBatch>,
@@ -239,7 +240,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Executes a read step: on the worker while the client's reads are short and cached, because a thread hop
     /// costs more than such a read; on a blocking thread otherwise, because slow reads would delay all clients
-    /// of the worker.
+    /// of the worker. If each read waits for the network, the threads that read for all connections execute the step.
     async fn read(
         &mut self,
         mut batch: Box<RequestBatch>,
@@ -303,8 +304,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(self.read_on_blocking_thread(batch, step, read).await?.0)
     }
 
-    /// Prefetches the keys of the read requests of `step` with several threads, so that the device gets these reads
-    /// concurrently: an engine reads the keys of a step one after another. Returns the cost of these reads.
+    /// Prefetches the keys of the read requests of `step` with several blocking threads, so that the device gets these
+    /// reads concurrently: an engine reads the keys of a step one after another. Returns the cost of these reads. Does
+    /// nothing if there is at most one key or one idle thread.
     async fn prefetch(&self, batch: &RequestBatch, step: &Step) -> io::Result<ReadCost> {
         let chunks = key_chunks(batch, step, self.local.idle_readers());
         if chunks.len() < 2 {

@@ -8,8 +8,7 @@ pub(super) use absent::Acceptor;
 #[cfg(feature = "tls")]
 pub(super) use present::Acceptor;
 
-/// Error in a setting for access control, with which no client could be served safely. Each text names the flag
-/// and what to do.
+/// Error in a setting for access control, with which no client could be served safely. Each text names the flag.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum AccessError {
@@ -106,7 +105,8 @@ mod present {
         }
     }
 
-    /// Returns the verifier of client certificates (`--tls-ca`), or `None` if clients present none.
+    /// Returns the verifier of client certificates, or `None` if the server requests none from its clients: without
+    /// `--tls-ca`, or with `--tls-auth-clients no`.
     fn client_verifier(options: &Tls) -> Result<Option<Arc<dyn ClientCertVerifier>>, AccessError> {
         let Some(path) = options.ca.as_deref().filter(|_| options.auth_clients != AuthClients::No) else {
             return Ok(None);

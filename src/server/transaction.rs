@@ -36,7 +36,7 @@ pub(super) struct ExecResult {
     replies: Reply,
     /// Position in `replies` at which the reply to each queued request ends.
     ends: Vec<usize>,
-    /// `true` if EXEC has executed nothing because a watched key was modified.
+    /// `true` if EXEC has executed nothing because a watched key was modified or has expired.
     changed: bool,
     /// Text of the error because of which EXEC has executed nothing: a watched key could not be read.
     failed: Option<String>,
@@ -78,8 +78,8 @@ impl Transaction {
         self.queue.is_some()
     }
 
-    /// Executes a transaction command as far as it needs no commit. Returns the job for the commit thread,
-    /// `None` if the command is complete, or the error reply.
+    /// Executes a transaction command as far as it needs no commit. Returns the job that needs a commit, `None` if the
+    /// command is complete, or the error reply.
     pub fn step(&mut self, step: command::Transaction) -> Result<Option<CommitJob>, &'static str> {
         use command::Transaction::{Discard, Exec, Multi, Unwatch, Watch};
         match (step, &self.queue) {
@@ -162,8 +162,8 @@ impl Transaction {
         self.queue.as_ref().map_or(0, |queue| queue.requests.bytes())
     }
 
-    /// Returns the first key that the commit of WATCH or EXEC uses, or `None` if there is none; `args` are the
-    /// arguments of WATCH.
+    /// Returns the first key that the request WATCH names, or the first key of the requests that are queued for EXEC;
+    /// `None` if there is none. Keys that were watched before do not count. `args` are the arguments of WATCH.
     pub fn first_key<'a>(&'a self, args: Args<'a>) -> Option<&'a [u8]> {
         if self.job == Some(CommitJob::Watch) {
             return (args.len() > 1).then(|| args.get(1));
@@ -173,8 +173,9 @@ impl Transaction {
         queued.find_map(|(index, (spec, _))| spec.keys_of(requests.get(index)?).next())
     }
 
-    /// Appends the stored keys of `database` that the transaction watches, and those of the queued requests that
-    /// `select` selects. `args` are the arguments of WATCH, if the transaction executes one.
+    /// Appends the stored keys that the commit of WATCH or EXEC uses. For WATCH these are the keys of `database` that
+    /// its arguments `args` name. For EXEC these are all watched keys and, taken as keys of `database`, the keys of
+    /// those queued requests for which `select` returns `true`.
     pub fn list_keys(
         &self,
         args: Args<'_>,

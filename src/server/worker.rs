@@ -1,5 +1,5 @@
 //! A worker: one thread with its own event loop and its own connections. On the path of a read, workers share
-//! nothing but the engine.
+//! nothing that they write but the engine, and the queue of reads if each read waits for the network.
 
 use super::{
     connection::Connection,
@@ -181,8 +181,8 @@ pub(super) fn runtime() -> io::Result<LocalRuntime> {
         .build_local(runtime::LocalOptions::default())
 }
 
-/// Runs a worker: serves the connections that arrive through `incoming` until it is closed, then finishes the
-/// remaining ones, for `patience` at most.
+/// Runs a worker: serves the connections that arrive through `incoming` until that channel is closed, then finishes the
+/// remaining ones, for `patience` at most, and waits up to [`DRAIN_TIMEOUT`] for its blocking threads.
 pub(super) fn run(
     runtime: LocalRuntime,
     index: usize,

@@ -15,8 +15,8 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// Time limit after the start of a shutdown: for clients to go on sending requests, and for a client to go on
-/// without reading any of its replies.
+/// Time from the start of a shutdown for which a worker still reads requests. Also the time without any progress (no
+/// client takes a byte of its replies, and no commit or slow read runs) after which a worker that stops gives up.
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// State of a worker, shared by its connections.
@@ -59,7 +59,8 @@ impl WorkerState {
         self.stats().connections.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Tells the connections that the server stops, and wakes their tasks.
+    /// Marks the worker as stopping, and wakes the tasks of its connections: each answers what it has received, and
+    /// ends.
     pub fn stop(&self) {
         self.stopping.set(true);
         self.wakers.borrow().values().for_each(Waker::wake_by_ref);
@@ -88,7 +89,8 @@ impl WorkerState {
         done
     }
 
-    /// Returns the number of the worker's blocking threads that are free for reads.
+    /// Returns the number of the worker's blocking threads that are free for reads, or less: commits on commit threads
+    /// count as if they ran on blocking threads.
     pub fn idle_readers(&self) -> usize {
         BLOCKING_THREADS.saturating_sub(self.offloaded.get())
     }

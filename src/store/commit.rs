@@ -36,7 +36,8 @@ struct Failure {
 enum OnFailure {
     /// The engine has rolled back the commit: the two halves of the commit group are committed one after the other.
     Split,
-    /// The commit group is executed again: other processes changed what it had read.
+    /// The commit group is executed again, because other processes changed what it had read. After
+    /// [`Backoff::RETRY_LIMIT`] its clients receive the error instead.
     Rerun,
     /// The clients of the commit group receive the error. Later groups may succeed.
     Report,
@@ -293,8 +294,8 @@ impl Store {
         Ok(())
     }
 
-    /// Records that a batch was written: the engine is no longer out of space, and without `always` the write is not
-    /// synced yet.
+    /// Records that a batch was written: the next commit that the engine rolls back is logged again, and without
+    /// `always` the write is not synced yet.
     fn note_write(&self) {
         // Usually only read: a cache line that is not written stays shared by all cores.
         if self.is_full.load(Ordering::Relaxed) {

@@ -7,7 +7,7 @@
 //! expiration time again.
 //!
 //! A store in which no value ever had an expiration time has neither the scan nor the marker record that requests
-//! it.
+//! it. If other processes may write to the same data, every start requests the scan.
 
 use super::{Entry, Error, Store, Txn, Work, expiration_clock::Expires, incremental_scan::IncrementalScan};
 use crate::engine::key_value_headers;
@@ -42,7 +42,7 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// Expiration times of a store's keys that are kept in memory for active expiration: all of them, or the earliest ones.
 #[derive(Default)]
 pub struct Expiry {
-    /// Number of expired values that were removed since the start.
+    /// Number of expired values that active expiration has removed since the start.
     removed: AtomicU64,
     index: Mutex<Index>,
     wake: Condvar,
@@ -53,7 +53,8 @@ struct Index {
     deadlines: HashMap<Arc<[u8]>, u64>,
     order: BTreeSet<(u64, Arc<[u8]>)>,
     bytes: usize,
-    /// `true` if stored values may have expiration times that are not kept in memory.
+    /// `true` if a new scan of all keys must find expiration times of stored values that are not kept in memory; a
+    /// running scan does not count.
     incomplete: bool,
     walk: Option<IncrementalScan>,
     /// `true` if a scan of all keys has ended: it has logged all values that cannot be read, so later scans log them
@@ -133,7 +134,7 @@ impl Index {
 }
 
 impl Expiry {
-    /// Returns the number of expired values that were removed since the start.
+    /// Returns the number of expired values that active expiration has removed since the start.
     pub fn removed(&self) -> u64 {
         self.removed.load(Ordering::Relaxed)
     }

@@ -20,7 +20,8 @@ impl<'g> Txn<'g> {
     ///
     /// # Errors
     ///
-    /// [`Error::ReadOnly`], and errors of the engine's scan.
+    /// [`Error::ReadOnly`], and errors of the engine's scan. With hash slots also errors of the engine's writes, and
+    /// [`engine::Error::Unsupported`] if the transaction has read or written something before.
     pub fn flush_database(&mut self) -> Result<(), Error> {
         self.check_writable()?;
         if self.store().is_sharded() {
@@ -91,8 +92,8 @@ impl<'g> Txn<'g> {
     ///
     /// # Errors
     ///
-    /// [`Error::ReadOnly`], an error of the engine's scan, or a key that is too long for the other database. Nothing
-    /// is swapped then.
+    /// [`Error::ReadOnly`], an error of the engine's scan, a value that cannot be read and is not corrupt, or a key
+    /// that is too long for the other database. Nothing is swapped then.
     pub fn swap_databases(&mut self, one: Database, two: Database) -> Result<(), Error> {
         let before = self.space();
         let outcome = self.swap_all(one, two);

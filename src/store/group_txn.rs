@@ -16,7 +16,8 @@ use bumpalo::Bump;
 use std::{collections::HashSet, ops::ControlFlow};
 
 /// Reads and writes of a commit group before its commit: reads see the group's own writes, then the engine's
-/// current state. `'g` is the lifetime of the group: keys and values are borrowed from its requests.
+/// current state or, if other processes may write to the same data, the engine's transaction. `'g` is the lifetime of
+/// the group: keys and values are borrowed from its requests.
 pub struct Txn<'g> {
     store: &'g Store,
     arena: &'g Bump,

@@ -18,7 +18,8 @@ use std::{
 /// read.
 pub type VisitEntry<'v> = dyn FnMut(&[u8], Result<Entry<'_>, Error>) -> ControlFlow<()> + 'v;
 
-/// Callback that receives the index of a key in the request, and its value, or `None` if the key does not exist.
+/// Callback that receives the index of a key in the list of keys to read, and its value, or `None` if the key does not
+/// exist or has expired.
 pub type VisitLookup<'v> = dyn FnMut(usize, Option<Entry<'_>>) + 'v;
 
 /// Stored keys that one step of an unordered engine's incremental scan has returned, the index of the next one to
@@ -37,7 +38,9 @@ pub trait Keyspace {
     /// Errors of [`Store::read`].
     fn get_many(&mut self, keys: &[&[u8]], visit: &mut VisitLookup<'_>) -> Result<(), Error>;
 
-    /// Visits the pairs of the database whose keys are in `range`, under one snapshot. `visit` may stop the scan.
+    /// Visits the pairs of the database whose keys are in `range`, under one snapshot; but a [`StoreKeyspace`] of an
+    /// ordered engine visits the keys of database 0 from `\xffkvbench` on under later snapshots. `visit` may stop the
+    /// scan.
     ///
     /// # Errors
     ///
@@ -52,7 +55,7 @@ pub trait Keyspace {
     fn count(&mut self) -> Result<u64, Error>;
 
     /// Visits the keys of the database in an unordered engine, from the engine's scan position `random` on, until
-    /// `visit` stops. Visits nothing in an ordered engine.
+    /// `visit` stops or the keys end. Visits nothing in an ordered engine, and no uncommitted writes.
     ///
     /// # Errors
     ///

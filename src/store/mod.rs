@@ -77,14 +77,15 @@ pub enum Error {
     /// The keys of an atomic operation are not in one hash slot. Nothing was written.
     #[error("{}", engine::Error::CrossSlot)]
     CrossSlot,
-    /// An earlier write or sync failed, and what reached the disk is unknown.
+    /// The store is read-only: an earlier write or sync failed, and what reached the disk is unknown; or the marker
+    /// records could not be read when the store was created.
     #[error("MISCONF writes are refused until a restart, because an earlier one failed: {0}")]
     ReadOnly(String),
 }
 
 impl Error {
-    /// Returns the index in the request of the key whose value caused the error, or `None` if it concerns more than
-    /// one value.
+    /// Returns the index, among the keys of the failed read, of the key whose value caused the error; `None` if the
+    /// error concerns more than one value.
     pub fn index_of_value(&self) -> Option<usize> {
         match self {
             Self::Engine(engine::Error::Value { index, .. }) => Some(*index),
@@ -142,7 +143,7 @@ pub trait Work: Send {
     }
 
     /// Appends the stored keys that `run` will probably read, if they are known in advance and not too many. Used only
-    /// if reads wait for the network.
+    /// if several groups are committed concurrently ([`Store::commits_concurrently`]).
     fn keys_to_read(&self, _keys: &mut Vec<Vec<u8>>) {}
 
     /// Returns the stored keys that `run` may read or write, or `None` if it may be any key. Used only if several
@@ -164,10 +165,11 @@ pub struct Store {
     /// `true` if an atomic operation may use keys of one hash slot only.
     sharded: bool,
     policy: FsyncPolicy,
-    /// Text of the error of the first write or sync that failed in a way that cannot be undone. Once it is set, the
-    /// store is read-only.
+    /// Text of the error of the first write or sync that failed in a way that cannot be undone, or of the failed read
+    /// of the marker records at the start. Once the text is set, the store is read-only.
     fault: OnceLock<String>,
-    /// `true` if the last write failed for lack of space: further failures of this kind are not logged.
+    /// `true` from a logged failure of a commit that the engine rolled back, usually for lack of space, until a write
+    /// succeeds: meanwhile further failures of this kind are not logged.
     is_full: AtomicBool,
     /// Held while a commit group is committed, because engines take one write batch at a time; not used if other
     /// processes may write to the data. Holds memory for reuse.

@@ -32,7 +32,8 @@ impl Source<'_, '_> {
     }
 }
 
-/// Visits the stored pairs of one database whose keys are in `range`. `visit` may stop the scan.
+/// Visits the stored pairs of one database whose keys are in `range`. `visit` may stop the scan. In an ordered engine
+/// each of the up to three ranges of [`Database::raw_ranges`] is a scan with a snapshot of its own.
 pub(super) fn scan(
     mut source: Source<'_, '_>,
     space: Database,
@@ -66,7 +67,7 @@ pub(super) fn scan(
 }
 
 /// Visits the stored pairs of one database in an unordered engine from the engine's scan position `random` on, until
-/// `visit` stops. Visits nothing in an ordered engine or a transaction.
+/// `visit` stops or the pairs end. Visits nothing in an ordered engine or a transaction.
 pub(super) fn sample(
     source: Source<'_, '_>,
     space: Database,

@@ -1,4 +1,5 @@
-//! The commit thread: takes commit groups from the queue, commits them, and hands them back.
+//! The commit threads of a store (usually one): each takes commit groups from the queue, commits them, and hands them
+//! back.
 
 use super::Store;
 use std::{

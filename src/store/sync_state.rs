@@ -82,8 +82,8 @@ impl SyncTracker {
         Ok(())
     }
 
-    /// Returns `true` if a sync is running. Between syncs a write need not wait: the next sync begins within a
-    /// second.
+    /// Returns `true` if a sync is running. Between syncs a write need not wait: under `everysec` the next sync begins
+    /// within a second.
     #[inline]
     pub fn is_syncing(&self) -> bool {
         self.syncing.load(Ordering::Acquire) != 0

@@ -13,8 +13,8 @@ impl Store {
         self.policy.get()
     }
 
-    /// Changes the fsync policy. After a change to `always` all acknowledged writes are durable. If the engine cannot
-    /// change the policy, fails and keeps the current one.
+    /// Changes the fsync policy. After a change to `always` all acknowledged writes are durable; if their sync fails,
+    /// the policy is `always` nevertheless. If the engine cannot change the policy, fails and keeps the current one.
     ///
     /// # Errors
     ///

@@ -11,7 +11,8 @@ use std::{
 ///
 /// # Panics
 ///
-/// If a write is lost. The message names the directory of the files, and the command that repeats the round.
+/// If a write is lost. The message has the output of `kvbench torture`, with the directory of the round, which remains,
+/// and with the command that repeats the round.
 pub fn kill(program: &Path, store: &str, rounds: u32) {
     torture(program, store, "kill", rounds);
 }
@@ -27,11 +28,13 @@ pub fn power(program: &Path, store: &str, rounds: u32) {
 }
 
 fn torture(program: &Path, store: &str, mode: &str, rounds: u32) {
-    let dir = tempfile::tempdir().unwrap();
+    // Kept unless all rounds pass: it has the files of the failed round.
+    let dir = tempfile::tempdir().unwrap().keep();
     let rounds = rounds.to_string();
     let args =
         ["torture", "--store", store, "--mode", mode, "--fsync", "always,everysec,no", "--rounds", &rounds];
-    succeed(Command::new(program).current_dir(dir.path()).args(args));
+    succeed(Command::new(program).current_dir(&dir).args(args));
+    std::fs::remove_dir_all(dir).unwrap();
 }
 
 /// Runs a short benchmark of `store`, in process and through the server, which compares every value read as a

@@ -30,7 +30,8 @@ impl fmt::Display for EngineCase {
     }
 }
 
-/// Runs `test` with an engine in files, under every fsync policy.
+/// Runs `test` with an engine in files (or, for an engine on other machines, on the [`cluster`] of the tests), under
+/// every fsync policy that it supports.
 pub fn for_each_on_disk(kind: &'static Kind, mut test: impl FnMut(EngineCase)) {
     for fsync in Fsync::ALL {
         if !kind.info.supports(fsync) {
@@ -44,7 +45,7 @@ pub fn for_each_on_disk(kind: &'static Kind, mut test: impl FnMut(EngineCase)) {
     }
 }
 
-/// Runs `test` with an engine in files, and in memory if the engine supports that.
+/// Runs `test` as [`for_each_on_disk`] does, and then with the engine in memory if it supports that.
 pub fn for_each(kind: &'static Kind, mut test: impl FnMut(EngineCase)) {
     for_each_on_disk(kind, &mut test);
     if kind.info.capabilities.in_memory {
@@ -100,7 +101,8 @@ pub struct Open {
 }
 
 impl EngineCase {
-    /// Opens a new engine, in a new temporary directory if it has files.
+    /// Opens a new engine: in memory, under a new prefix of keys on the [`cluster`] of the tests, or in a new temporary
+    /// directory.
     pub fn open(self) -> Open {
         let scratch = scratch();
         let mut options = options(scratch.path().join("data"), self.fsync);
@@ -160,7 +162,8 @@ impl Open {
         }
     }
 
-    /// Opens a second engine on a copy of the current files, which is what a kill would leave.
+    /// Opens a second engine on a copy of the current files, which is what a kill would leave. An engine on other
+    /// machines is opened on the same data; one in memory would be empty.
     pub fn after_a_kill(&self) -> Open {
         let scratch = scratch();
         if self.options.location.path().is_none() {

@@ -11,7 +11,8 @@ fn key(len: usize, salt: u8) -> Vec<u8> {
     (0..len).map(|at| if at == 0 { salt } else { at as u8 }).collect()
 }
 
-/// Tests that keys of the minimum and the maximum length are stored.
+/// Tests that keys of the engine's minimum and maximum length are stored and deleted. The long keys have at most
+/// `MAX_KEY` bytes, even if the engine allows longer ones.
 pub fn keys_of_the_shortest_and_the_longest_length_are_kept(kind: &'static Kind) {
     for_each(kind, |cell| {
         let mut open = cell.open();

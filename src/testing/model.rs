@@ -1,4 +1,5 @@
-//! Randomised test that compares an engine with a `BTreeMap` after every step.
+//! Randomised test that compares an engine with a `BTreeMap`: the results of its reads and scans, the number of keys
+//! after each step, and all pairs at the end.
 
 use super::engine_case::{EngineCase, Open, for_each};
 use crate::engine::{Fsync, KeyRange, Kind, WriteOp};

@@ -39,7 +39,7 @@ impl InfoSnapshot {
         self.fields.keys().filter_map(move |name| name.strip_prefix(prefix))
     }
 
-    /// Returns the number of keys in all databases; `None` if the server does not report it.
+    /// Returns the number of keys in all databases; `None` if the server does not report it, as Redis without keys.
     pub fn keys(&self) -> Option<f64> {
         let databases = self.names("db").filter(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
         databases.filter_map(|rest| self.part(&format!("db{rest}"), "keys")).reduce(|one, other| one + other)

@@ -5,8 +5,8 @@ use super::info_reply::InfoSnapshot;
 /// Maximum number of commands in the table of an update.
 const COMMANDS: usize = 20;
 
-/// Returns the text of an update, in lines of at most `width` columns: the activity of a server between the INFO
-/// replies `last` and `now`. Fields that the server does not report are left out.
+/// Returns the text of an update, in lines of at most `width` columns unless a single word is longer: the activity of a
+/// server between the INFO replies `last` and `now`. Fields that the server does not report are left out.
 pub(super) fn render(server: &str, last: &InfoSnapshot, now: &InfoSnapshot, width: usize) -> String {
     let seconds = now.since(last).as_secs_f64().max(0.001);
     let rate = |name: &str| Some((now.number(name)? - last.number(name)?).max(0.0) / seconds);
@@ -120,7 +120,7 @@ fn row(name: &str, calls: f64, last: &InfoSnapshot, now: &InfoSnapshot, seconds:
 }
 
 /// Returns a table as text whose lines have at most `width` columns: table columns are left out, in the order of
-/// [`COLUMNS`], until the lines fit.
+/// [`COLUMNS`], until the lines fit. Lines that are still too long are cut off.
 fn grid(table: &[[String; 7]], width: usize) -> String {
     let widths: [usize; 7] = std::array::from_fn(|column| {
         table.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or_default()

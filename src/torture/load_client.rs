@@ -58,8 +58,8 @@ pub(super) struct ClientOutcome {
     pub fault: Option<String>,
 }
 
-/// Sends random requests in pipelines to the server at `port` until the server is killed. Records them and their
-/// outcomes in `history`.
+/// Sends random requests in pipelines to the server at `port` until the kill or power cut begins, a reply is wrong or
+/// the connection breaks. Records the requests and their outcomes in `history`.
 pub(super) fn write(port: u16, history: &mut History, load: &Load, rng: &mut SmallRng) -> ClientOutcome {
     let mut outcome = ClientOutcome::default();
     let mut connection = match connect(port) {
@@ -180,7 +180,8 @@ fn name(request: &Request) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// Sends BGREWRITEAOF at random intervals, until the server is killed or returns an error.
+/// Sends BGREWRITEAOF at random intervals, until the kill or power cut begins or the connection breaks. Ignores the
+/// replies, also error replies.
 pub(super) fn rewrite(port: u16, load: &Load, rng: &mut SmallRng) {
     let Ok(mut connection) = connect(port) else { return };
     while !load.is_fault_injected() {
@@ -191,7 +192,8 @@ pub(super) fn rewrite(port: u16, load: &Load, rng: &mut SmallRng) {
     }
 }
 
-/// Sends a command to the restarted server, and returns the reply, or an error text.
+/// Sends a command to the restarted server, and returns the reply, which may be an error reply; returns an error text
+/// if the connection breaks.
 fn call(connection: &mut Client, words: &[&str]) -> Result<OwnedFrame, String> {
     connection.call(words).map_err(|error| format!("{} after the restart: {error}", words.join(" ")))
 }

@@ -11,7 +11,7 @@
 //! - `history`: the states of the store that the replies allow, within the [`allowed_loss`].
 //!
 //! The module starts server processes and speaks RESP to them; it knows nothing of their inside, so that it can
-//! test any program. [`results`] is in every build, all other modules need the feature `torture`.
+//! test any program. [`results`] is in every build, all other modules need the feature `torture` and Linux.
 
 #[cfg(all(feature = "torture", target_os = "linux"))]
 pub mod allowed_loss;

@@ -34,11 +34,11 @@ pub struct ResultRow {
     pub fsync: String,
     /// Name of the injected fault: `kill`, `power`, `full` or `eio`.
     pub mode: String,
-    /// Allowed loss of acknowledged writes, as text.
+    /// Allowed loss of acknowledged writes, as text; for `full`, that of a power cut, though some faults are kills.
     pub promise: String,
     /// Number of rounds that were run: each tests one store from its first start through its injected faults.
     pub rounds: u64,
-    /// Number of kills and power cuts: about one to six in each round.
+    /// Number of kills and power cuts: one to six in each round that passes.
     pub strikes: u64,
     /// Number of acknowledged writes.
     pub acknowledged: u64,

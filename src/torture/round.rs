@@ -234,9 +234,9 @@ impl Round<'_> {
         outcomes.into_iter().find_map(|ClientOutcome { fault, .. }| fault).map_or(Ok(()), Err)
     }
 
-    /// Lets the load run for a random time, then injects the disk errors of the fault (full, or failing writes and
-    /// syncs) for a while. If the store may lose the last seconds, the load runs longer than that, since otherwise a
-    /// larger loss could not be detected.
+    /// Lets the load run for a random time, then injects the disk errors of the fault, if it has any, for a while: a
+    /// full disk, or failing writes, syncs or both. If the store may lose the last seconds, the load runs longer than
+    /// that, since otherwise a larger loss could not be detected.
     fn let_it_run(&mut self) {
         let long = matches!(self.allowed_loss_of(self.mode == Mode::Kill), AllowedLoss::Within(_));
         let range = if long { 3000..5000 } else { 20..500 };
@@ -257,7 +257,8 @@ impl Round<'_> {
         if is_kill { self.subject.kill } else { self.subject.power_cut }
     }
 
-    /// Kills the server, or cuts the power of its disk and kills it. `when` describes the time, for messages.
+    /// Kills the server, or cuts the power of its disk, kills the server and mounts the disk again with what is left on
+    /// it. `when` describes the time, for messages.
     fn inject_fault(&mut self, server: Server, when: &str) -> Result<(), String> {
         self.outcome.faults_injected += 1;
         let number = self.outcome.faults_injected;

@@ -95,8 +95,8 @@ fn torture(
     Ok(cell)
 }
 
-/// Creates the parent directory of the rounds, and returns the absolute path of this round's directory, which does
-/// not exist.
+/// Creates the parent directory of the rounds, and returns the absolute path of this round's directory. If an earlier
+/// round has left that directory, removes it with all its files; it does not exist afterwards.
 fn round_directory(options: &Options, subject: &Subject, mode: Mode, seed: u64) -> Result<PathBuf, Error> {
     let error = |path: &Path| {
         let path = path.to_owned();

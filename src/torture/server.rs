@@ -18,7 +18,8 @@ use std::{
 /// Maximum time from the start of a server until it is ready.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Ports below the range from which the system assigns local ports of outgoing connections.
+/// Ports from which a crash test chooses that of its server: below those that the system assigns to outgoing
+/// connections.
 const PORTS: std::ops::Range<u16> = 12_000..32_000;
 
 /// Running server process; killed when dropped.

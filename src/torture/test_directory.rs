@@ -10,7 +10,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Name of the server's data directory in the directory of a round, if there is no simulated disk.
+/// Name, in the directory of a round, of the server's data directory if there is no simulated disk, and of the copy of
+/// the simulated disk of a failed round.
 const DATA: &str = "data";
 /// Name of the mount point of the simulated disk in the directory of the round.
 pub(super) const MOUNT: &str = "disk";

@@ -164,3 +164,18 @@ fn every_value_is_compared_at_the_end() {
         }
     }
 }
+
+/// A thread deletes a key between the choice of another thread, whose scan begins there, and that scan.
+#[test]
+fn a_scan_may_begin_behind_a_key_that_was_just_deleted() {
+    let dir = tempfile::tempdir().unwrap();
+    let mix =
+        ["--stores", "btree", "--fsync", "memory", "--mix", "scan=0.5,delete=0.5", "--scan-length", "1"];
+    let run = result_of(
+        dir.path(),
+        &[&mix[..], &["--threads", "4", "--keys", "4000", "--operations", "7000"]].concat(),
+    );
+    for sample in &run.samples {
+        assert!(measurement(&sample.outcome).is_sound(), "{:?}", sample.outcome);
+    }
+}

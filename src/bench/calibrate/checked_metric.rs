@@ -53,8 +53,8 @@ impl Figure {
         if off == 0.0 { 0.0 } else { off / self.truth.abs() }
     }
 
-    /// Returns `true` if the metric is the engine's alone, so that its error counts for the worst error of a
-    /// calibration. Metrics over the wire, and metrics that other processes affect, are excluded.
+    /// Returns `true` if the error of the metric counts for the worst error of a calibration: if it was measured in
+    /// process, and is not one of the block device (`device_...`), which includes the work of the file system.
     pub fn counts_as_error(&self) -> bool {
         let of_file_system = self.column.starts_with("device_");
         self.access == Access::InProcess && !of_file_system
@@ -142,7 +142,7 @@ mod tests {
     use serde_json::Value;
 
     /// Fields of [`Measurement`] that calibration need not compare with an expected value, each with the reason. Every
-    /// other field must be a checked metric.
+    /// other field must be a checked metric, or be derived from checked ones (`near_floor`, `timeline_slice_seconds`).
     const NOT_JUDGED: [(&str, &str); 9] = [
         ("keys_before", "the engine's own count is compared with it in every run"),
         ("keys_after", "likewise"),

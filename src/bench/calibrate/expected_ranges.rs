@@ -75,7 +75,8 @@ struct Judge<'e> {
     figures: Vec<Figure>,
 }
 
-/// Returns all checked metrics of an experiment. The engine must have been quiesced before and after each cell.
+/// Returns all checked metrics of an experiment; none if no record of the engine has all of its cells. The engine must
+/// have been quiesced before and after each cell.
 pub(super) fn judge(experiment: &Experiment, evidence: &Evidence) -> Vec<Figure> {
     if experiment.subject == Subject::Recovery {
         return recovery(experiment, evidence).into_iter().collect();
@@ -449,9 +450,10 @@ impl Judge<'_> {
         self.add("expired_keys", least, least..=removed);
     }
 
-    /// Returns the number of reads that may see a value as expired while the engine, at another moment, does not, or the
-    /// reverse. A key expires at most once in its time to live, so a read meets its expiration on the way there or back
-    /// in at most this part of the time that passes between calls of the engine. Twice that is allowed.
+    /// Returns the number of reads that may see a value as expired while the engine, at another moment, does not, or
+    /// the reverse. A key expires at most once in its time to live. So the expected number of reads whose key expires
+    /// on the way to the engine or back is at most the time between calls of the engine, divided by the time to live.
+    /// Twice that and [`CLOCKS`] are allowed.
     fn reads_between_clocks(&self) -> f64 {
         let between: f64 = self.turns().iter().map(|turn| turn.before).sum();
         CLOCKS + 2.0 * between / (real(self.workload.ttl_ms.unwrap_or(1)) * 1e3)

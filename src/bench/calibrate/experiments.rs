@@ -64,7 +64,8 @@ pub(super) struct Experiment {
     pub access: Access,
     pub truth: Truth,
     pub cells: Vec<Cell>,
-    /// `true` if this process also writes to the disk of the store during the measurement, as another program would.
+    /// `true` if the calibrating process also writes to a file in the directory of the calibration during the
+    /// measurement, as another program would: on the disk of the store, but not on a cell's own device.
     pub foreign_writes: bool,
     /// Limit of memory and page cache of the measuring process, in bytes; `None` without a limit.
     pub memory_limit: Option<u64>,
@@ -258,7 +259,8 @@ fn warm_up() -> Experiment {
     experiment("warm-up", Subject::Latency, Access::InProcess, truth, vec![read])
 }
 
-/// Returns an experiment in which each write overwrites the same pages, while another program writes too.
+/// Returns an experiment in which each write overwrites the same pages and appends one, while the calibrating process
+/// writes too, as another program would.
 fn in_place() -> Experiment {
     let truth = Truth { overwrite_bytes: 6 * PAGE, ..Truth::default() };
     let update = workload("in place", Operation::Update, 500);
@@ -315,8 +317,8 @@ fn reads_of_device(name: &str, truth: Truth, reads: u64) -> Experiment {
     experiment
 }
 
-/// Returns an experiment in which a process loads `keys` keys, updates each of them once and goes on until it is
-/// killed. To open its files takes a known time for each write in them.
+/// Returns an experiment in which a process loads `keys` keys, makes as many updates of keys that are chosen at random,
+/// and goes on with updates until it is killed. To open its files takes a known time for each write in them.
 fn recovery(keys: u64) -> Experiment {
     let write = Cost { cpu_ns: 0, sleep_ns: MS / 10 };
     let truth = Truth { write, write_bytes: PAGE, replay_us: 200, ..Truth::default() };

@@ -1,10 +1,12 @@
 //! Calibration (`kvbench calibrate`): measures an engine with known costs on the code path of every other engine,
 //! and compares every metric of the result with its expected value.
 //!
-//! Counts and bytes are exact. Times are compared with those that the engine recorded itself: the latency of an
-//! operation is at least the time that the engine worked on it, and at most the time from the end of the previous
-//! operation to the start of the next one. Both vary with the load of the machine. If the machine is too busy even
-//! for that, the experiment is repeated, since a bug fails every attempt.
+//! Counts of operations, lengths of files, and bytes written by the engine must be exact. Memory, blocks of files,
+//! bytes of a device, and counts that depend on a clock may differ from the expected value by a known amount. Times
+//! are compared with those that the engine recorded itself: the latency of an operation is at least the time that
+//! the engine worked on it, and at most the time from the end of the previous operation to the start of the next
+//! one. Both vary with the load of the machine. If the machine is too busy even for that, the experiment is
+//! repeated, since a bug fails every attempt.
 
 mod checked_metric;
 mod expected_ranges;
@@ -97,9 +99,9 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     Ok(figures)
 }
 
-/// Returns the metrics of an experiment, each of the first attempt that verifies it or, if none does, of the last one:
-/// a paused machine fails one attempt, a bug fails every attempt. An attempt with a wrong count is final, because no
-/// other process can change a count.
+/// Returns the metrics of an experiment, each of the latest attempt that verifies it or, if none does, of the last one:
+/// a paused machine fails one attempt, a bug fails every attempt. There are further attempts while a metric is verified
+/// by none. An attempt with a wrong count is final, because no other process can change a count.
 fn repeated(
     experiment: &Experiment,
     tell: &mut dyn FnMut(&str),

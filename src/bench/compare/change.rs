@@ -178,7 +178,8 @@ impl Change {
         student::critical(probability, self.freedom()) * self.error()
     }
 
-    /// Returns the 95% confidence interval of the ratio of the metric in the second run to that in the first.
+    /// Returns the 95% confidence interval of the ratio of the metric in the second run to that in the first, not
+    /// corrected for the number of tested changes.
     pub fn interval(&self) -> (f64, f64) {
         let reach = self.reach(0.05);
         ((self.shift - reach).exp(), (self.shift + reach).exp())

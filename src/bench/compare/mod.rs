@@ -1,10 +1,11 @@
 //! `kvbench compare`: reports what became slower from one benchmark run to another, with an exit code for CI.
 //!
 //! `paired_samples` collects the measurements that both runs have, `change` combines them by store, `significance`
-//! decides which changes exceed the noise within and between runs, and `text` formats the report. The comparison
-//! fails if the loss of a store is significant and larger than the limit, if the loss of a single cell is, or if a
-//! cell fails in the second run only. `unchecked_reasons` lists what the comparison could not cover: the limit
-//! only counts as kept if every cell of the first run was compared, and with enough precision.
+//! decides which changes exceed the noise within and between runs, and `text` formats the report. With a limit
+//! (`--fail-above`), the comparison fails if the loss of a store, of all stores together or of a single cell is
+//! significant and larger than the limit, or if a cell fails in the second run only. `unchecked_reasons` lists what
+//! the comparison could not cover: the limit only counts as kept if every cell of the first run was compared, and
+//! with enough precision.
 
 mod cell_status;
 mod change;
@@ -43,7 +44,7 @@ pub struct Comparison {
     gaps: Vec<String>,
     /// Allowed loss, as a fraction of the first run's value (`--fail-above`); `None` for no limit.
     limit: Option<f64>,
-    /// Change below which metrics count as equal: the limit, or 3% without one.
+    /// Change below which metrics count as equal: the limit, or 3% without one or with a limit of 0 or above 100%.
     margin: Margin,
 }
 

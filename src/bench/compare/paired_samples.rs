@@ -71,7 +71,7 @@ pub type Logs = BTreeMap<u32, f64>;
 pub struct Series {
     /// Id of the cell that was measured in both runs.
     pub id: String,
-    /// Name of the measured store; `/` and its compression follow if that is not `none`.
+    /// Name of the measured store, with its side in a duel; `/` and its compression follow if that is not `none`.
     pub store: String,
     /// Level of the cell: its access, commit path and fsync policy.
     pub level: Level,

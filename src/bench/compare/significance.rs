@@ -11,12 +11,13 @@
 //! - *each store* over all its levels, which detects smaller losses.
 //! - *each cell*, relative to the shift that all stores share, for losses of one workload alone.
 //!
-//! Of 10 repetitions or more, only the best of each of five groups counts, because other processes only take time
-//! away. The noise is that of the repetitions or groups, plus the variation between runs. Where most stores differ
-//! by more than that, all errors are widened until the median change is as large as expected, which is how
-//! genetics deals with unknown population strata (Devlin and Roeder, Genomic Control, 1999). Holm's correction
-//! limits the probability of any false verdict in a comparison to 5%: 3% for the stores over all levels, and 1%
-//! each for the levels and for the cells.
+//! Of 10 repetitions or more, only the best of each of at least five groups counts, because other processes only
+//! take time away; file sizes of all repetitions count. The noise is that of the repetitions or groups, plus the
+//! variation between runs. Where most stores differ by more than that, the errors of all single stores' changes are
+//! widened until the median change is as large as expected, which is how genetics deals with unknown population
+//! strata (Devlin and Roeder, Genomic Control, 1999). Holm's correction limits the probability that a comparison
+//! reports any false change to 5%: 3% for the stores over all levels, and 1% each for the levels and for the cells.
+//! The probability of any false verdict of equality is limited in the same way.
 
 use super::{
     change::{BetweenRuns, Change, Part, common_shift, median},
@@ -161,8 +162,9 @@ fn groups(series: &[Series]) -> Vec<Group<'_>> {
     groups
 }
 
-/// Returns, for each store of the cells in `series`, its name and the mean of its cells' logarithms by repetition. A
-/// store with fewer than [`ENOUGH`] common repetitions is left out.
+/// Returns, for each store of the cells in `series`, its name and the weighted mean of its cells' logarithms by
+/// repetition, in which cells with little noise count more. A store with fewer than [`ENOUGH`] common repetitions is
+/// left out.
 fn parts(aspect: ComparedMetric, series: &[&Series]) -> Vec<(String, Part)> {
     let mut stores: Vec<&str> = Vec::new();
     for one in series {

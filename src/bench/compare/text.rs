@@ -14,8 +14,8 @@ const BLIND: f64 = 0.3;
 const MAX_LISTED: usize = 3;
 
 impl Comparison {
-    /// Returns the comparison as text: the summary, warnings, and the rows of stores and cells that differ, or all rows
-    /// if `all`.
+    /// Returns the comparison as text: the summary, warnings, and the rows of stores and cells that show a change, have
+    /// too few repetitions or are not compared; with `all` all rows.
     pub fn text(&self, all: bool) -> String {
         let mut text = format!("{}\n", self.summary());
         for warning in &self.warnings {

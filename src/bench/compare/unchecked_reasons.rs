@@ -40,7 +40,7 @@ pub(super) fn of(compared: &Compared<'_>, limit: f64) -> Vec<String> {
 }
 
 /// Returns one clause for each reason why cells measured in the first run have no comparable measurement in the
-/// second, with the number of such cells.
+/// second, with the number of such cells. Cells that fail in the second run only are not counted: they are losses.
 fn lost(compared: &Compared<'_>) -> Vec<String> {
     let first = compared.first;
     let measured = |id: &str| first.measurements(id).next().is_some() && first.unsupported(id).is_none();

@@ -106,8 +106,8 @@ impl ValueVersions {
         }
     }
 
-    /// Ends an update of key `index` that was acknowledged (`succeeded`) or failed. Returns `true` if it is known
-    /// that no other update of the key overlapped it.
+    /// Ends an update of key `index` that was acknowledged (`succeeded`) or failed. Returns `true` if it was
+    /// acknowledged and it is known that no other update of the key overlapped it.
     #[inline]
     pub fn end(&self, index: u64, succeeded: bool) -> bool {
         let state = self.0.find(index).map(|state| change(state, |state| state.end(succeeded)));
@@ -133,8 +133,8 @@ impl ValueVersions {
     }
 
     /// Returns `true` if a read of key `index` may have returned `version`: it lies between `oldest`, as known when the
-    /// read began, and the newest version now. Only the lowest `bits` bits, which the value holds, are compared. Must
-    /// be called after the read.
+    /// read began, and the newest version now. Only the lowest `bits` bits, which the value holds, are compared. Always
+    /// `true` for a key number from `TRACKED` on. Must be called after the read.
     #[inline]
     pub fn allow(&self, index: u64, OldestVersion(oldest): OldestVersion, version: u32, bits: u32) -> bool {
         if index >= TRACKED {

@@ -20,8 +20,8 @@ struct Bounds {
     /// Time in milliseconds of the clock of [`Expirations::now`] before which a read must find the key; 0 if a read
     /// need not find it, because all writes of the key may have overlapped others.
     earliest: u32,
-    /// Time in milliseconds of the clock of [`Expirations::now`] after which all acknowledged values of the key have
-    /// expired.
+    /// Time in milliseconds of the clock of [`Expirations::now`] after which all values of the key have expired whose
+    /// write was acknowledged, or failed with an unknown outcome.
     latest: u32,
 }
 
@@ -103,8 +103,9 @@ impl Expirations {
         ((u128::from(hash) * u128::from(self.ttl_ms)) >> u64::BITS) as u64 + 1
     }
 
-    /// Records that a write of key `index` was acknowledged, so that reads may find the value until it expires. Must be
-    /// called before the write ends for readers ([`ValueVersions::end`](super::allowed_versions::ValueVersions::end)).
+    /// Records that a write of key `index` was acknowledged, or failed and may have taken effect, so that reads may
+    /// find the value until it expires. Must be called before the write ends for readers
+    /// ([`ValueVersions::end`](super::allowed_versions::ValueVersions::end)).
     pub(super) fn acknowledge(&self, index: u64, lifetime: Lifetime) {
         let latest = after(self.now(), lifetime.ttl_ms);
         self.raise(index, |bounds| Bounds { latest: bounds.latest.max(latest), ..bounds });

@@ -59,8 +59,8 @@ impl KeyLedger {
         }
     }
 
-    /// Lets the values expire `ttl_ms` milliseconds after they are written; `None`: never. The memory for the
-    /// expiration times of the first `keys` keys is allocated at once.
+    /// Makes the ledger record the expiration times of values that live for `ttl_ms` milliseconds; `None`: values do
+    /// not expire. The memory for the expiration times of the first `keys` keys is allocated at once.
     pub fn with_ttl(self, ttl_ms: Option<u64>, keys: u64) -> Self {
         Self { expirations: ttl_ms.map(|ttl_ms| Expirations::new(ttl_ms, keys)), ..self }
     }

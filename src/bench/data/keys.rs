@@ -42,8 +42,8 @@ fn below(random: u64, end: u64) -> u64 {
 
 /// Converts key numbers to key bytes and back.
 ///
-/// The first 8 bytes (all bytes of a shorter key) are the number in big-endian order, or its [`mix`]; the
-/// others are derived from the number, so that no engine gains from a constant part.
+/// The first bytes, 8 or as many as the shortest key has, are the lowest bytes, in big-endian order, of the number or
+/// of its [`mix`] with the seed. The others are derived from the number, so that no engine gains from a constant part.
 #[derive(Clone, Copy, Debug)]
 pub struct Keys {
     size: Size,
@@ -71,7 +71,8 @@ impl Keys {
         (least as usize).min(8)
     }
 
-    /// Returns the number of different keys that the length allows.
+    /// Returns the number of key numbers that the first bytes of a key can hold: 256 to the power of the length of the
+    /// shortest key; from 8 bytes on, the largest `u64`.
     pub fn capacity(&self) -> u64 {
         1u64.checked_shl(8 * self.width() as u32).unwrap_or(u64::MAX)
     }

@@ -10,13 +10,14 @@ pub enum Answer {
     NoLoss,
     /// A store became slower, or fails in the new program only.
     Loss,
-    /// No store became slower or fails, as far as is known, but for some store the measurements show neither a
-    /// difference of the two programs nor their equality.
+    /// No store is shown to be slower, and none fails in the new program only, but there is no answer for some store:
+    /// the measurements show neither a difference of the two programs nor their equality, or the store fails in the
+    /// old program. Also if nothing was compared, or if the numbers of keys differ between the programs.
     Undecided,
 }
 
 impl Answer {
-    /// Returns the exit code of the program, which is that of `kvbench compare`.
+    /// Returns the exit code of `kvbench duel` for this answer; `kvbench compare` has the same codes.
     pub fn exit_code(self) -> u8 {
         match self {
             Self::NoLoss => 0,

@@ -45,8 +45,10 @@ impl CrateVersions {
     ///
     /// # Errors
     ///
-    /// Fails if the versions are equal or have another interface than the adapter, if the sources are missing, if a
-    /// build fails, or if a build has another version than the one that was requested.
+    /// Fails if no store of this build uses the crate, if the versions are equal or have another interface than the
+    /// adapter, if the sources or a directory for the builds are missing, if a file cannot be read or written, if a
+    /// version cannot be chosen or a build fails, if a lock file has another version than the one that was requested,
+    /// or if both builds are the same program.
     pub fn build(&self) -> Result<Duel, Error> {
         let Self { name, base, head, .. } = self;
         if base == head {
@@ -92,7 +94,7 @@ impl CrateVersions {
         }
     }
 
-    /// Returns the directory for the builds of these sources.
+    /// Creates the directory for the builds of these sources if it is missing, and returns its absolute path.
     fn directory(&self, sources: &Path) -> Result<PathBuf, Error> {
         let place = self.directory.clone().or_else(|| Some(user_cache()?.join("kvbench").join("duel")));
         let place = place.ok_or(Error::NoCache)?;
@@ -229,8 +231,8 @@ fn cargo(directory: &Path, words: &[&str], stderr: Stdio) -> Result<Output, Erro
     command.output().map_err(Error::NoCargo)
 }
 
-/// Returns the line of the dependency `name` in a manifest (`Cargo.toml`), behind the index of the line; `None` if
-/// there is none.
+/// Returns the index and the text of the line of the dependency `name` in a manifest (`Cargo.toml`); `None` if there is
+/// no such line.
 fn dependency<'m>(manifest: &'m str, name: &str) -> Option<(usize, &'m str)> {
     let lines = manifest.lines().enumerate().skip_while(|(_, line)| *line != "[dependencies]");
     let mut own = lines.skip(1).take_while(|(_, line)| !line.starts_with('['));
@@ -278,7 +280,7 @@ fn versions(lock: &str, name: &str) -> Vec<String> {
     after.filter_map(|(_, next)| required(next)).map(Into::into).collect()
 }
 
-/// Returns the directory of the user for files that can be made again.
+/// Returns the cache directory of the user, `$XDG_CACHE_HOME` or `$HOME/.cache`; `None` if neither variable is set.
 fn user_cache() -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))

@@ -22,7 +22,7 @@ pub(super) struct DuelMetric {
     of: fn(&Measurement) -> Option<f64>,
 }
 
-/// Rate, by which the answer of the duel is given.
+/// Operations per second: the metric on which the verdict of a duel is based.
 pub(super) static RATE: DuelMetric = DuelMetric {
     title: "operations a second",
     unit: Unit::PerSecond,
@@ -30,7 +30,8 @@ pub(super) static RATE: DuelMetric = DuelMetric {
     of: |measurement| Some(measurement.throughput),
 };
 
-/// Metrics that a duel compares besides the rate; lower values are better.
+/// Metrics that a duel compares besides the rate; lower values are better. The syncs are only those that the timer of
+/// the fsync policy `everysec` made.
 pub(super) static COSTS: [DuelMetric; 5] = [
     cost("p99 of latency", Unit::Microseconds, |measurement| Some(measurement.latency.p99_us)),
     cost("CPU time per operation", Unit::Microseconds, |measurement| measurement.cpu_us_per_operation),
@@ -66,12 +67,13 @@ pub(super) struct Finding {
 }
 
 impl Finding {
-    /// Returns the comparison of the rates, or `None` with fewer than three blocks.
+    /// Returns the comparison of the rates of both programs, or `None` with too few blocks: see [`of`](Self::of).
     pub fn of_rate(run: &Run, comparison: &Comparison) -> Option<Self> {
         Self::of(run, comparison, &RATE)
     }
 
-    /// Returns the comparison of a metric, or `None` if fewer than three blocks have a positive value of both programs.
+    /// Returns the comparison of a metric, or `None` if fewer than three blocks have a positive value of both programs,
+    /// or fewer than the first planned evaluation needs. It uses the blocks of the latest planned evaluation.
     pub fn of(run: &Run, comparison: &Comparison, metric: &'static DuelMetric) -> Option<Self> {
         let values = |side| {
             let cell = cell(run, comparison, side)?;

@@ -1,4 +1,4 @@
-//! `kvbench duel`: did a change make a store slower?
+//! `kvbench duel`: decides whether a change made a store slower.
 //!
 //! Two kvbench programs are compared in blocks and slices, as stores are in an interleaved comparison: an instance is
 //! a process of one of the programs with its own load. `programs` checks that both understand the messages of this

@@ -105,7 +105,8 @@ fn parse(path: &Path, text: &[u8]) -> Result<BuildDescription, Error> {
     serde_json::from_value(value).map_err(|_| no_kvbench())
 }
 
-/// Returns what a program prints as its description, or `None` if it fails or does not end.
+/// Returns what a program prints as its description, or `None` if it fails or does not end within
+/// [`DESCRIPTION_TIMEOUT`].
 fn output(program: &Path) -> io::Result<Option<Vec<u8>>> {
     let mut child = Command::new(program)
         .arg(build_description::SUBCOMMAND)

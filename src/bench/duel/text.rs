@@ -12,7 +12,8 @@ use crate::bench::result::{
 };
 use std::fmt::Write;
 
-/// Returns the answer of a duel: the verdict sentences, then a table for each comparison.
+/// Returns the answer of a duel: the verdict sentences, the two programs, a table for each comparison, and the stores
+/// that are left out.
 pub fn text(run: &Run) -> String {
     let mut text = String::new();
     for comparison in &run.comparisons {

@@ -158,7 +158,8 @@ impl Workload {
         }
     }
 
-    /// Returns `true` if the workload inserts or deletes keys.
+    /// Returns `true` if the workload's mix inserts or deletes keys. Removals by [`CellKind::Retain`] and
+    /// [`CellKind::Pop`] are not in the mix.
     pub fn changes_keys(&self) -> bool {
         self.kinds().any(|kind| matches!(kind, Operation::Insert | Operation::Delete))
     }

@@ -119,7 +119,8 @@ fn kinds(contests: &[ComparisonGroup<'_, '_>], styles: &Styles) -> Result<Vec<Ch
     Ok(found)
 }
 
-/// Function that returns `true` if a size is shown for this cell: of the cells that share files, only one shows it.
+/// Function that returns `true` if a size is shown for this cell: of the cells that share files, only those that
+/// measure the size or, without them, the first one.
 type Owns = fn(&Entry<'_>) -> bool;
 
 fn sizes(contests: &[ComparisonGroup<'_, '_>], styles: &Styles) -> Result<Vec<Chart>, askama::Error> {

@@ -10,8 +10,8 @@ use crate::bench::result::{
     statistics::{looks::Looks, margin::Margin, pairwise::Pairwise},
 };
 
-/// Comparison group: cells with equal workload, level (access, commit path, fsync policy) and machine, and for writes
-/// with equal loss bound, which may be ranked.
+/// Comparison group: cells with equal workload, level (access, commit path, fsync policy), machine and cache size. If
+/// [`contests`] made the group, cells that write also have equal loss bounds, so that they may be ranked.
 pub struct ComparisonGroup<'r, 'a> {
     /// Short description of the workload, unique in a list of comparison groups.
     pub title: String,
@@ -77,8 +77,8 @@ impl Judged {
     }
 }
 
-/// Divides cells into comparison groups (workload, level, machine and, for writes, loss bound are equal, so that the
-/// cells may be ranked), and gives each group a title.
+/// Divides cells into comparison groups (workload, level, machine, cache size and, for writes, loss bound are equal, so
+/// that the cells may be ranked), and gives each group a title.
 pub fn contests<'r, 'a>(entries: impl IntoIterator<Item = &'r Entry<'a>>) -> Vec<ComparisonGroup<'r, 'a>>
 where
     'a: 'r,
@@ -86,8 +86,8 @@ where
     grouped(entries, comparable)
 }
 
-/// Divides cells into groups with equal workload and level (access, commit path, fsync policy), whatever their loss
-/// bounds are, and gives each group a title.
+/// Divides cells into groups with equal workload, machine, cache size and level (access, commit path, fsync policy),
+/// whatever their loss bounds are, and gives each group a title.
 pub fn same_work<'r, 'a>(entries: impl IntoIterator<Item = &'r Entry<'a>>) -> Vec<ComparisonGroup<'r, 'a>>
 where
     'a: 'r,

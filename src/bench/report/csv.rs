@@ -1,4 +1,5 @@
-//! CSV report for spreadsheets and scripts, with one line per cell. The name of a column ends with its unit.
+//! CSV report for spreadsheets and scripts, with one line per cell. Each metric has three columns: its name, which
+//! contains the unit if there is one, followed by `_median`, `_min` or `_max`.
 
 use super::{
     measured_cell::{Entry, State},
@@ -104,7 +105,7 @@ fn workload(entry: &Entry<'_>) -> Vec<String> {
     ]
 }
 
-/// Formats one line of CSV according to RFC 4180.
+/// Formats one line of CSV: fields are quoted according to RFC 4180, and the line ends with a line feed alone.
 fn line(fields: &[String]) -> String {
     let quoted: Vec<_> = fields.iter().map(|field| quote(field)).collect();
     format!("{}\n", quoted.join(","))

@@ -6,7 +6,8 @@ use crate::bench::result::{Cell, Measurement, Run, number_format, spread::Spread
 /// work.
 const UNEQUAL: f64 = 0.05;
 
-/// Returns a sentence for each cell of a table whose values expire, and one if the shares of expired reads differ.
+/// Returns a sentence for each cell of a table whose values expire, and one more if the shares of expired reads of two
+/// cells with the same requested rate differ by more than 5 percentage points.
 pub fn lines(run: &Run, cells: &[&Cell]) -> Vec<String> {
     let shares: Vec<_> = cells.iter().filter_map(|cell| Some((*cell, share(run, cell)?))).collect();
     let mut lines: Vec<_> = shares.iter().map(|(cell, share)| line(run, cell, *share)).collect();

@@ -109,8 +109,9 @@ struct Row<'a> {
 struct Place<'a> {
     /// Value of the cell in the table's first tab; `None` if there is none.
     shown: Option<Figure>,
-    /// Values in all tabs, for the script: for each tab its number, median, minimum, maximum, and 1 if the
-    /// cell is the best of its comparison group, otherwise 0.
+    /// Values of the cell in the tabs, for the script: for each tab its number, median, minimum, maximum, and 1 if the
+    /// cell is the best of its comparison group, otherwise 0. Tabs without a common metric, or in which the cell has no
+    /// value, are left out.
     figures: String,
     /// Text that the table cell shows in place of a missing value, such as "failed".
     without: &'static str,

@@ -45,7 +45,8 @@ struct Question {
 #[derive(Serialize)]
 struct Store<'a> {
     name: &'a str,
-    /// `true` if all data must fit in memory; `factor` is then the memory used per byte of data.
+    /// `true` if all data must fit in memory; `factor` is then the memory used per byte of data, or `None` if no cell
+    /// has enough data to determine it.
     holds_all: bool,
     factor: Option<f64>,
 }
@@ -66,8 +67,8 @@ struct Work {
     /// Flags of `kvbench bench` with the stores, access, order of keys, size of keys, time to live, threads, batch,
     /// cache and compression of the work. The script adds those that the reader's question determines.
     flags: String,
-    /// Seconds, per byte of data, that a repetition of one store takes in addition to the measurement: to load, settle,
-    /// close and verify.
+    /// Seconds, per byte of data, that a repetition of the slowest store takes in addition to the measurement: to load,
+    /// settle, close, reopen and verify.
     seconds_per_byte: f64,
     cells: Vec<Cell>,
 }
@@ -103,8 +104,9 @@ fn indices(known: Option<Loses>) -> (usize, usize) {
 }
 
 /// Returns the question (mix, sizes, allowed loss) that the report's cells answer. Its work is the first that the most
-/// stores did, preferably one that reads and writes. Its loss is that of `--may-lose` or, without it, of the measured
-/// fsync policy that syncs the least.
+/// stores did, preferably one that reads and writes. Its loss is that of `--may-lose` or, without it, what the measured
+/// fsync policy that syncs the least is meant to allow, but after a kill at most a second unless the stores have no
+/// files. Returns `None` without works.
 fn question(report: &Report<'_>, works: &[Work]) -> Option<Question> {
     let most = works.iter().map(|work| work.cells.len()).max()?;
     let mut common = works.iter().filter(|work| work.cells.len() == most);

@@ -1,5 +1,5 @@
-//! Markdown report for a README or an issue: the matrix of stores and scenarios, the loss bounds of the
-//! stores, then the tables in the layout of the suites.
+//! Markdown report for a README or an issue: the rankings of runs with `--may-lose`, the matrix of stores and
+//! scenarios, the loss bounds of the stores, then the tables in the layout of the suites, terms and environments.
 
 use super::{
     environment,

@@ -1,11 +1,12 @@
-//! Matrix of stores and scenarios: the performance of each store relative to the best. It is the first table
-//! of a report.
+//! Matrix of stores and scenarios: the performance of each store relative to the best. In a report it stands before
+//! the tables of cells; only the rankings of runs with `--may-lose` come before it.
 //!
-//! A column uses the cells of one level on one machine and, of those, the workloads that the most stores have
-//! run. A store's score in a repetition is the mean of the logarithms of its metric over these workloads, so
-//! it is compared with the other stores in the same repetition. A store is named as the best only if each of
-//! the others is slower with 95% confidence, after Holm's correction for all pairs of the column. If the only workload
-//! is an interleaved comparison, the column has the verdicts of the result file.
+//! A column uses the cells of one level on one machine, for writes of one loss bound, and of those the workloads
+//! that the most stores have run. A store's score in a repetition is the mean of the logarithms of its metric over
+//! these workloads, so it is compared with the other stores in the same repetition. A store is named as the best only
+//! if each of the others is slower with 95% confidence, after Holm's correction for all pairs of the column. If the
+//! only workload is an interleaved comparison, and its throughput is compared, the column has the verdicts of the
+//! result file.
 
 use super::{
     comparison_group::{ComparisonGroup, Judged, contests},
@@ -48,7 +49,8 @@ pub struct Column {
     /// Level (access, commit path and fsync policy) of the compared cells, and their machine if the report has several;
     /// empty if nothing was measured.
     pub level: String,
-    /// Loss bounds of the compared stores after a kill and a power cut, as text that follows the level.
+    /// Loss bounds of the compared stores after a kill and a power cut, as text that follows the level. Empty for cells
+    /// that only read, with `--may-lose` (the level then has the allowed loss), and if the result file has no bounds.
     pub losses: String,
     /// Names of the workloads that are compared.
     pub works: Vec<String>,
@@ -63,20 +65,20 @@ pub enum Verdict {
     Best(String),
     /// The named stores are equal within the margin, and better than all others.
     Equal(Vec<String>, Margin),
-    /// The first named store has the highest score. Of another named store, neither a difference from it nor equality
-    /// is shown.
+    /// The first named store has the highest score. Of at least one other named store, neither a difference from the
+    /// first nor equality is shown; the rest are equal to the first within the margin.
     CannotTell(Vec<String>),
     /// A store has too few repetitions in common with the best for a comparison.
     TooFew,
     /// Only the named store was measured, so nothing is compared.
     Alone(String),
-    /// No store was measured.
+    /// No store was measured in the scenario.
     NotMeasured,
 }
 
 /// Row of the matrix: one store in all scenarios.
 pub struct Row {
-    /// Name of the store, with its compression if any.
+    /// Name of the store, with its side in a duel, its compression and its read-ahead, as far as it has them.
     pub label: String,
     /// Cells of the row, one for each scenario (column).
     pub places: Vec<MatrixCell>,
@@ -94,8 +96,8 @@ pub struct MatrixCell {
     pub standing: Rank,
     /// Measured values of the store in the scenario as text, or the reason why there are none.
     pub words: String,
-    /// Text of the metric's median and the 99th percentile of the latency; of several workloads the geometric mean of
-    /// the metric. Empty without a result.
+    /// Text of the metric's median, and for throughput the 99th percentile of the latency; of several workloads only
+    /// the geometric mean of the metric. Empty without a result.
     pub value: String,
 }
 
@@ -106,7 +108,8 @@ pub enum Rank {
     Best,
     /// The store is equal to the best one within the margin; as rank of the best store: others are equal to it.
     Equal,
-    /// The store is possibly the best: neither a difference from the best store nor equality is shown.
+    /// The store is possibly the best: neither a difference from the store with the highest score nor equality is
+    /// shown. As rank of the store with the highest score: at least one other store is possibly the best.
     CannotTell,
     /// The store is worse than the best one, with 95% confidence.
     Worse,
@@ -232,7 +235,8 @@ impl<'r, 'a> Draft<'r, 'a> {
         self.best = labels.get(best).cloned();
     }
 
-    /// Compares the stores by their mean scores; of a single workload, by its own cells.
+    /// Compares all pairs of stores by their scores over all workloads; with a single workload, by its cells, whose
+    /// interleaved comparison may have recorded the verdicts.
     fn judged(&self) -> Judged {
         if let [contest] = self.contests.as_slice() {
             let of = |label: &String| {
@@ -308,8 +312,8 @@ impl<'r, 'a> Draft<'r, 'a> {
         Some((level(label)? - level(self.best.as_deref()?)?).exp())
     }
 
-    /// Returns the metric of a store and its 99th percentile of the latency as text: of one workload the medians,
-    /// of several the geometric mean of the medians.
+    /// Returns the metric of a store as text: of one workload the median, with the 99th percentile of latency if the
+    /// metric is a rate; of several workloads the geometric mean of the medians.
     fn value(&self, label: &str) -> String {
         let measure = self.scenario.measure;
         let own = || {
@@ -356,7 +360,8 @@ impl<'r, 'a> Draft<'r, 'a> {
     }
 }
 
-/// Text that replaces the ratio of a store whose loss bound differs from that of the column.
+/// Text that replaces the ratio of a store that was measured only with another loss bound, level or machine than the
+/// column has.
 const OTHER_LOSS: &str = "other loss bound";
 
 /// Returns the loss bounds, as text, of all stores that were measured in `classes`, by the label of the store.
@@ -376,7 +381,8 @@ struct Class {
     /// Loss that `--may-lose` allowed or, without it, the loss bound in the result file; nothing for cells without
     /// writes.
     loses: Option<Loses>,
-    /// Loss bound of the first cell's store in the result file or, without one, of this build's engine.
+    /// Loss that `--may-lose` allowed or, without it, the loss bound of the first cell's store: in the result file or,
+    /// without one there, of this build's engine.
     known: Option<Loses>,
 }
 
@@ -397,7 +403,8 @@ impl Class {
     }
 
     /// Returns the sort key by which a class is preferred (smallest first): in process before over the wire,
-    /// then the smallest loss bound, then the newest run.
+    /// then the smallest loss bound, then the highest group number: that of the machine or program whose first run is
+    /// the newest.
     fn rank(&self) -> (bool, LossClass, LossClass, std::cmp::Reverse<usize>) {
         let loses =
             self.known.unwrap_or(Loses { kill: LossClass::Everything, power_cut: LossClass::Everything });

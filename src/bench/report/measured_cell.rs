@@ -17,7 +17,8 @@ pub struct Entry<'a> {
     pub run: &'a Run,
     /// Description of the cell.
     pub cell: &'a Cell,
-    /// Number, from 0, of the group of runs that were made by the same program on the same machine.
+    /// Number, from 0, of the group of runs that were made by the same program on the same machine and have no cell in
+    /// common.
     pub group: usize,
     /// Row and column of the cell in its table, both from 0.
     pub place: (usize, usize),
@@ -27,7 +28,8 @@ pub struct Entry<'a> {
     pub concurrent: bool,
     /// Numbers of the cell's footnotes in its table, from 1.
     pub notes: Vec<usize>,
-    /// Measurements of the cell by repetition; empty unless `state` is [`State::Sound`].
+    /// Measurements of the cell by repetition, without those that other programs disturbed unless all were disturbed;
+    /// empty unless `state` is [`State::Sound`].
     measurements: BTreeMap<u32, &'a Measurement>,
 }
 
@@ -75,7 +77,8 @@ impl<'a> Entry<'a> {
         Self { run, cell, group, place, state, concurrent, notes: Vec::new(), measurements }
     }
 
-    /// Returns the name of the store, with its compression and its read-ahead if it has any, for charts and tables.
+    /// Returns the name of the store for charts and tables, with its side in a duel ("old" or "new"), its compression,
+    /// and "read-ahead" if the run switched that on.
     pub fn label(&self) -> String {
         let target = &self.cell.target;
         let compression = Some(target.compression.as_str()).filter(|name| !["none", ""].contains(name));
@@ -84,7 +87,7 @@ impl<'a> Entry<'a> {
         [Some(store.as_str()), compression, read_ahead].into_iter().flatten().collect::<Vec<_>>().join("/")
     }
 
-    /// Returns the larger of the sizes of the data (keys and values) before and after the cell, in bytes.
+    /// Returns the larger of the planned sizes of the data (keys and values) before and after the cell, in bytes.
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     pub fn data_bytes(&self) -> f64 {
         let before = self.group_cells().take_while(|cell| cell.id != self.cell.id);
@@ -92,13 +95,14 @@ impl<'a> Entry<'a> {
         found.max(left) as f64 * self.cell.workload.pair_bytes()
     }
 
-    /// Returns the size of all keys and values when the store of this cell is closed, in bytes.
+    /// Returns the planned size of all keys and values when the store of this cell is closed, in bytes.
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     pub fn left_bytes(&self) -> f64 {
         Keys::after(self.group_cells()).left as f64 * self.cell.workload.pair_bytes()
     }
 
-    /// Returns `true` if the store keeps all its data in memory, so that the page cache has no effect.
+    /// Returns `true` if the store keeps all its data in memory, so that the page cache has no effect. Also `true` for
+    /// a server of which it is not known whether it has files.
     pub fn holds_all(&self) -> bool {
         let target = &self.cell.target;
         let info = synthetic::info(&target.store).filter(|_| target.address.is_none());
@@ -155,7 +159,8 @@ impl<'a> Entry<'a> {
         Some((quantiles.iter().map(at).collect(), sum.len()))
     }
 
-    /// Returns the number of repetitions with a valid measurement; 0 if the cell failed.
+    /// Returns the number of repetitions whose measurement counts: those that other programs did not disturb, or all if
+    /// each was disturbed; 0 if the cell failed.
     pub fn samples(&self) -> usize {
         self.measurements.len()
     }
@@ -180,8 +185,9 @@ impl<'a> Entry<'a> {
                     && self.group_cells().next().is_some_and(|first| first.id == self.cell.id)))
     }
 
-    /// Returns `true` if the space amplification of this cell characterises the store. It does not if another
-    /// cell of the group deletes keys, because then the remaining live data are an arbitrary rest.
+    /// Returns `true` if the space amplification of this cell characterises the store. In a group it does not if a
+    /// cell of the group deletes keys, because then the remaining live data are an arbitrary rest; a cell of kind
+    /// `DiskSize` is an exception.
     pub fn shows_space_amplification(&self) -> bool {
         let deletes = |cell: &Cell| cell.workload.kinds().any(|kind| kind == Operation::Delete);
         self.shows_size()
@@ -234,7 +240,7 @@ impl<'a> Entry<'a> {
 
 impl Entry<'_> {
     /// Returns the median rate without the write-back after the slices of an interleaved comparison, as a footnote;
-    /// `None` if none followed.
+    /// `None` if the cell is in no interleaved comparison, or if no write-back followed its slices.
     fn write_back_remark(&self) -> Option<String> {
         let comparison = self.run.comparison(&self.cell.id)?;
         let store = comparison.cells.iter().position(|id| *id == self.cell.id)?;

@@ -57,8 +57,8 @@ pub enum ReportError {
 const RESULTS: &str = "results";
 
 /// Reads result files (`inputs`; of a directory all of its `.json` files) and writes `report.md`, `report.csv` and
-/// `report.html` into `output`, which is created if it does not exist, with copies of the result files in a
-/// subdirectory. Returns the paths of the three report files.
+/// `report.html` into `output`, which is created if it does not exist. Copies the result files that are not in `output`
+/// into its subdirectory `results`, without replacing other files there. Returns the paths of the three report files.
 ///
 /// # Errors
 ///
@@ -87,8 +87,8 @@ fn failed(path: &Path, source: io::Error) -> ReportError {
 }
 
 /// Copies the result file `file` into a subdirectory of `output`, unless `output` itself contains the file.
-/// Returns its path relative to `output`, or `None` if the subdirectory already has another file of that
-/// name.
+/// Returns the path, relative to `output`, of the copy or of the file in `output`; `None`, without a copy, if the
+/// subdirectory already has a file of that name with other content.
 fn keep(file: &Path, output: &Path) -> Result<Option<PathBuf>, ReportError> {
     let Some(name) = file.file_name() else { return Ok(None) };
     let folder = |path: &Path| fs::canonicalize(path).ok();

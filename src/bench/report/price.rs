@@ -1,4 +1,5 @@
-//! Price of a store's speed: its loss bounds, its memory, its files, and the time to open it.
+//! Price of a store's speed: its loss bounds, its memory, its files, and the time to recover it from a kill or to open
+//! it.
 
 use super::measured_cell::Entry;
 use crate::bench::result::{
@@ -7,8 +8,9 @@ use crate::bench::result::{
     number_format,
 };
 
-/// Returns the price as text, as far as it is known: "loses nothing; 43.0 MiB of memory, 12.0 MiB on disk, opens in
-/// 4.10 ms". Memory, files and times are medians.
+/// Returns the price of a cell's store as text, as far as it is known: "loses nothing; 43.0 MiB of memory, 12.0 MiB on
+/// disk, opens in 4.10 ms". The time is that of the recovery from a kill if the cell measured one. Memory, files and
+/// times are medians.
 pub fn price(entry: &Entry<'_>) -> String {
     let median = |metric: &Metric, before: &str, after: &str| {
         let value = entry.spread(metric).filter(|spread| spread.median > 0.0)?.median;

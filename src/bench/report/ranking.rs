@@ -32,8 +32,8 @@ pub struct Ranking<'r, 'a> {
     pub title: String,
     /// Metric by which the stores are ranked.
     pub measure: &'static Metric,
-    /// Largest loss of acknowledged writes that a ranked store may have; `None` for work that only reads, and if no
-    /// loss is known.
+    /// Largest loss of acknowledged writes that a ranked store may have; `None` for work that only reads. Without
+    /// `--may-lose` also `None` if the fsync policy or the loss bounds of all stores are not known.
     pub bound: Option<Loses>,
     /// Ranked stores, the best first.
     pub places: Vec<RankedStore<'r, 'a>>,
@@ -80,8 +80,9 @@ impl ToFirst {
     }
 }
 
-/// Returns the rankings of a table's cells: one for each workload, in the order of the cells. Workloads without
-/// a measured store are left out.
+/// Returns the rankings of a table's cells: one for each workload, in the order of the cells. A workload of which no
+/// store was measured has a ranking that only lists the stores that are left out. Cells that measure the harness are
+/// ignored.
 pub fn rankings<'r, 'a>(entries: impl IntoIterator<Item = &'r Entry<'a>>) -> Vec<Ranking<'r, 'a>>
 where
     'a: 'r,
@@ -301,7 +302,8 @@ impl<'r, 'a> Ranking<'r, 'a> {
         }
     }
 
-    /// Returns the loss that the ranked stores have in common: " among stores that lose at most a second".
+    /// Returns the largest loss that a ranked store may have: " among stores that lose at most a second". Empty without
+    /// such a bound.
     fn among(&self) -> String {
         let Some(most) = self.bound else { return String::new() };
         let words = comparison_level::at_most(most);
@@ -321,8 +323,8 @@ impl<'r, 'a> Ranking<'r, 'a> {
 }
 
 /// Returns the verdicts of a table's rankings as sentences without a final stop: one sentence for a single
-/// ranking; otherwise one for each, and one for each reason to leave out stores, with the rankings that it concerns
-/// unless it concerns all.
+/// ranking; otherwise one for each, then one for each reason to leave out stores, with the rankings that it concerns
+/// unless it concerns all, and "reads lose nothing" if all rankings only read.
 pub fn verdicts(rankings: &[Ranking<'_, '_>]) -> Vec<String> {
     let mut left_out = Vec::new();
     for LeftOut { reason, titles, stores } in reasons(rankings) {
@@ -370,9 +372,9 @@ fn reasons<'k>(rankings: &'k [Ranking<'_, '_>]) -> Vec<LeftOut<'k>> {
 
 /// Ranked store as text.
 pub struct ShownStore {
-    /// Name of the store, with its compression if any.
+    /// Name of the store, with its side in a duel, its compression and its read-ahead, as far as it has them.
     pub store: String,
-    /// Name of the store's fsync policy.
+    /// Name of the store's fsync policy; `memory` without files, `unknown` if it is not known.
     pub policy: &'static str,
     /// Acknowledged writes that a kill may lose: "a second"; "unknown" if it is not known.
     pub kill: &'static str,
@@ -380,7 +382,8 @@ pub struct ShownStore {
     pub power_cut: &'static str,
     /// Median of the ranking's metric, with its unit.
     pub value: String,
-    /// Ratio to the first store, with its 95% confidence interval; empty for the first store.
+    /// Ratio of the store's metric to that of the first store, with its 95% confidence interval if there are enough
+    /// repetitions; empty for the first store.
     pub to_first: String,
     /// 99th percentile of the latency, with its unit; empty if there is none.
     pub p99: String,
@@ -418,7 +421,7 @@ impl RankedStore<'_, '_> {
         }
     }
 
-    /// Returns the name of the store's fsync policy.
+    /// Returns the name of the store's fsync policy; `memory` without files, `unknown` if it is not known.
     fn policy(&self) -> &'static str {
         Level::of(&self.entry.cell.target).durability_word()
     }
@@ -431,7 +434,8 @@ impl RankedStore<'_, '_> {
 }
 
 /// Returns the largest loss that a ranked store may have: the one that `--may-lose` or the fsync policy allows or, if
-/// no store is within the latter, the smallest loss of the stores. `None` if the losses are not known.
+/// no store is within the latter, the smallest loss of the stores. `None` if the fsync policy or all losses are not
+/// known.
 fn bound(entries: &[&Entry<'_>]) -> Option<Loses> {
     let target = &entries.first()?.cell.target;
     if target.may_lose.is_some() {

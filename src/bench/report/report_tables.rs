@@ -25,8 +25,8 @@ pub struct Table<'a> {
     pub title: &'a str,
     /// Level (access, commit path and fsync policy) of all cells.
     pub level: Level,
-    /// Run from which the table comes; `None` unless the report combines runs of several machines or
-    /// programs.
+    /// First run from which the table has cells, as text; `None` unless the report combines runs of several machines or
+    /// programs, or several runs of the same cell.
     pub source: Option<String>,
     /// Labels of the rows of the report's table, from top to bottom.
     pub rows: Vec<Head>,
@@ -34,7 +34,8 @@ pub struct Table<'a> {
     pub row_headings: Vec<String>,
     /// Labels of the columns of the report's table, from left to right.
     pub columns: Vec<Head>,
-    /// Measured cells (store and workload) of the table, in the order of the runs and of each run's list of cells.
+    /// Cells (store and workload) of the table, measured or not, in the order of the runs and of each run's list of
+    /// cells.
     pub entries: Vec<Entry<'a>>,
     /// Footnotes of the table. Cells and labels refer to them by numbers that count from 1.
     pub notes: Vec<String>,
@@ -53,7 +54,7 @@ pub struct Head {
 
 impl<'a> Report<'a> {
     /// Arranges runs as tables. A table is split if it would mix levels (access, commit path, fsync policy), machines
-    /// or programs.
+    /// or programs, or contain a cell of a store twice.
     pub fn new(runs: &'a [RunFile]) -> Self {
         let groups = groups(runs);
         let several = groups.iter().any(|group| *group > 0);
@@ -233,7 +234,8 @@ fn position(heads: &mut Vec<Head>, label: &str) -> usize {
 }
 
 /// Returns a group number for each run. Runs with equal numbers may share tables: they were made by the same
-/// program on the same machine and have no cell in common, except cells that measure the harness.
+/// program on the same machine, with the same `--memory-limit`, `--cold` and `--cpus`, and have no cell in common
+/// except cells that measure the harness.
 fn groups(files: &[RunFile]) -> Vec<usize> {
     let mut groups: Vec<Vec<&Run>> = Vec::new();
     let mut numbers = Vec::new();

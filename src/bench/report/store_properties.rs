@@ -11,19 +11,22 @@ use crate::{
 
 /// Properties of one store: loss bounds, memory, and time to open it again.
 pub struct StoreProperties {
-    /// Name of the store, with its compression if any.
+    /// Name of the store, with its side in a duel, its compression and its read-ahead, as far as it has them.
     pub label: String,
-    /// Data structure of the engine; empty if this build does not have the engine.
+    /// Data structure of the engine; empty if this build does not have the engine, and for a server that was already
+    /// running (`--target`).
     pub family: String,
     /// `true` if the store keeps all its data in memory.
     pub holds_all: bool,
-    /// For each measured fsync policy: its name, and its loss bounds after a kill and after a power cut, as text.
+    /// For each fsync policy under which the store was measured with files: its name, and the loss bounds of this
+    /// build's engine after a kill and after a power cut, as text. Empty if this build does not have the engine.
     pub losses: Vec<(&'static str, &'static str, &'static str)>,
     /// Peak memory in the cell with the most data, and the size of that data, as text.
     pub memory: Option<String>,
     /// Time to open the store again in the cell with the most data, and the size of that data, as text.
     pub recovery: Option<String>,
-    /// Peak memory per byte of keys and values; `None` unless all data must fit in memory.
+    /// Peak memory per byte of keys and values, at least 1; `None` unless all data must fit in memory, and if no cell
+    /// has at least 8 MiB of data.
     pub memory_factor: Option<f64>,
 }
 
@@ -80,8 +83,8 @@ fn largest(entries: &[&Entry<'_>], measure: &Metric, data: impl Fn(&Entry<'_>) -
     ))
 }
 
-/// Returns the peak memory per byte of data in the cell with the most data, or `None` if no cell has at least
-/// 8 MiB: with less, the memory of the program itself dominates.
+/// Returns the peak memory per byte of data in the cell with the most data, at least 1, or `None` if no cell has at
+/// least 8 MiB of data: with less, the memory of the program itself dominates.
 fn factor(entries: &[&Entry<'_>]) -> Option<f64> {
     const MIN_DATA_BYTES: f64 = 8_388_608.0;
     let large = entries.iter().filter(|entry| entry.data_bytes() >= MIN_DATA_BYTES);

@@ -21,7 +21,8 @@ use crate::{
 };
 use std::fmt::Write;
 
-/// Returns all tables of a run as text, each with its verdict, followed by the harness overhead.
+/// Returns all tables of a run as text, each with its verdict, followed by the harness overhead. The verdicts of
+/// interleaved comparisons come before all tables, those on stores without another one of the same workload after them.
 pub fn text(run: &Run) -> String {
     let mut text = String::new();
     if !run.comparisons.is_empty() {
@@ -49,7 +50,8 @@ pub fn text(run: &Run) -> String {
     text
 }
 
-/// Workloads of a run that were measured with one store only. One verdict for the run covers all of them.
+/// Workloads of a run that were measured with one store only. For each such store, one verdict covers all of its
+/// workloads.
 #[derive(Default)]
 struct SingleStores {
     /// Name of the only store of each workload that has no other.
@@ -82,8 +84,8 @@ impl SingleStores {
     }
 }
 
-/// Appends a table of `cells`, which have the table name `name`, and its verdict. Workloads with only one store are added
-/// to `single` instead.
+/// Appends a table of `cells`, which have the table name `name`. Unless the run is interleaved, also appends the
+/// verdicts on the table's workloads; workloads with only one store are added to `single` instead.
 fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell], single: &mut SingleStores) {
     let entries: Vec<_> = cells.iter().map(|cell| Entry::new(run, cell, 0, (0, 0))).collect();
     let rankings = rankings(&entries);
@@ -109,8 +111,8 @@ fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell], single: &mut
     }
 }
 
-/// Appends the verdict of each interleaved comparison, with the price of the winner or of its group, the number of
-/// blocks (repetitions), and the reason why the comparison ended.
+/// Appends the verdict of each interleaved comparison, with the price (loss bounds, memory, files and time to open) of
+/// each store that may be the best, the number of blocks (repetitions), and the reason why the comparison ended.
 fn first_verdicts(text: &mut String, run: &Run) {
     for comparison in &run.comparisons {
         let cells = run.cells.iter().filter(|cell| comparison.cells.contains(&cell.id));
@@ -291,8 +293,8 @@ fn render(
     paragraph(text, "n/a: ", distinct(cells.iter().filter_map(|cell| run.unsupported(&cell.id))));
 }
 
-/// Returns two lines of a table: what each column's store may lose after a kill and after a power cut; none if the
-/// columns are not stores or their losses are not known.
+/// Returns two lines of a table: what each column's store may lose after a kill and after a power cut. Returns none if
+/// the loss of a column is not known, or differs between cells of the column.
 fn loss_lines(cells: &[&Cell], columns: &[&str]) -> Vec<Vec<String>> {
     let loses = |column: &&str| {
         let mut own = cells.iter().filter(|cell| cell.column == *column);
@@ -335,7 +337,7 @@ fn is_complete(run: &Run, cell: &Cell) -> bool {
 }
 
 /// Returns the median of a cell's main metric as text, of throughput with the p99 latency; "failed" if a repetition
-/// failed or is missing.
+/// failed or is missing, or if no repetition has the metric.
 fn figure(run: &Run, cell: &Cell) -> String {
     median(run, cell, |measurement| match cell.figure {
         Figure::Throughput => Some(measurement.throughput),
@@ -364,7 +366,8 @@ fn mean_ns(run: &Run, cell: &Cell) -> String {
     median(run, cell, mean).map_or("failed".into(), |number| format!("{number:.0}"))
 }
 
-/// Returns the median of a value over all repetitions of a cell, or `None` if a repetition failed or is missing.
+/// Returns the median of a value over the repetitions of a cell that other programs did not disturb, or over all if
+/// each was disturbed; `None` if a repetition failed or is missing, or if no repetition has the value.
 fn median(run: &Run, cell: &Cell, number: impl Fn(&Measurement) -> Option<f64>) -> Option<f64> {
     if run.has_failed(&cell.id) || !is_complete(run, cell) {
         return None;

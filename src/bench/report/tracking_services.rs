@@ -19,10 +19,10 @@ pub enum Format {
     GithubActionBenchmark,
 }
 
-/// Returns the medians of all cells as JSON. Of a cell that several runs measured, the newest result counts: `runs` are
-/// sorted from the oldest to the newest. `metric` is the name of the metric for a format that has one; the
-/// other format has throughput and the 99th percentile of the latency. Returns `None` if there is no metric of
-/// that name.
+/// Returns the medians of all cells as JSON, without cells that failed or that measure the harness. Of a cell that
+/// several runs measured, the newest result counts: `runs` are sorted from the oldest to the newest. `metric` is the
+/// name of the metric for GitHub's format; Bencher's format has throughput and the 99th percentile of the latency, in
+/// nanoseconds. Returns `None`, for both formats, if there is no metric of the name `metric`.
 pub fn export(runs: &[RunFile], format: Format, metric: &str) -> Option<Value> {
     let metric = METRICS.into_iter().find(|known| known.name == metric)?;
     Some(match format {

@@ -14,7 +14,7 @@ pub(super) struct Published {
     pub date: String,
     /// Description of the published experiment, one sentence for each point.
     pub experiment: Vec<String>,
-    /// Differences of the experiment here, and known problems of the published results.
+    /// Differences of kvbench's experiment from the published one, and known problems of the published results.
     pub remarks: Vec<String>,
     pub tables: Vec<Table>,
 }

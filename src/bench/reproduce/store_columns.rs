@@ -31,8 +31,8 @@ struct Layout<'f> {
     columns: Vec<&'f str>,
     find: Find<'f>,
     show: Show<'f>,
-    /// Function that formats the published value and the one of this run per operation; `None` if both have the same
-    /// number of keys.
+    /// Function that formats the published value and the one of this run per operation; `None` if the table has no
+    /// lines with such values. Only redb's table has them, if this run has fewer keys than the publication.
     each: Option<FormatPair<'f>>,
 }
 

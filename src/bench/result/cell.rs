@@ -96,7 +96,8 @@ pub struct Target {
     /// `HOST:PORT` of a server that was already running (`--target`); absent in process, and if the run starts the
     /// server.
     pub address: Option<String>,
-    /// Name of the program that serves the store if it is not kvbench (`redis-server`); otherwise absent.
+    /// Name of the program that the run starts to serve the store if it is not kvbench (`redis-server`); otherwise
+    /// absent, also for a server that was already running.
     #[serde(default)]
     pub program: Option<String>,
     /// Read-ahead by the kernel in the memory map of the engine's data file: `on` or `off`; absent: the engine's
@@ -106,7 +107,8 @@ pub struct Target {
     /// Program of a duel that measures the store; absent if the program that planned the run does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub side: Option<Side>,
-    /// Sentences from the engine's description that qualify its results; reports show them as footnotes.
+    /// Sentences that qualify the store's results, from the engine's description or, for an external server, on how its
+    /// durability is known; reports show them as footnotes.
     pub caveats: Vec<String>,
 }
 
@@ -207,13 +209,13 @@ pub struct Workload {
     /// latency then counts from the intended start. Absent: each thread starts an operation when its previous one has
     /// ended.
     pub rate: Option<f64>,
-    /// Number of pairs that one scan visits.
+    /// Number of pairs that one scan visits; fewer only if no more keys follow.
     pub scan_length: u32,
     /// `true` if each scan visits a random number of pairs from 1 to `scan_length`, all equally likely.
     #[serde(default)]
     pub random_scan_length: bool,
-    /// Length in bytes of the key prefix that all pairs of a scan share; absent: a scan visits all pairs from a chosen
-    /// key on.
+    /// Length in bytes of the key prefix that all pairs of a scan share; absent: a scan goes on from a chosen key,
+    /// whatever the prefixes. In both cases it ends after `scan_length` pairs.
     #[serde(default)]
     pub prefix_bytes: Option<u32>,
     /// `true` if the cell measures the number and size of the engine's memory allocations, not its speed: counting
@@ -286,9 +288,9 @@ pub enum Operation {
     Update,
     /// Inserts a key that does not exist.
     Insert,
-    /// Reads the value of a key, and writes a new value made from it.
+    /// Reads the value of a key, checks it, and writes a new value, which does not depend on the one that was read.
     ReadModifyWrite,
-    /// Visits pairs in key order, from a chosen key on.
+    /// Visits pairs in key order, from a chosen key on, or from the first key with the prefix of a chosen key.
     Scan,
     /// Removes a key that exists.
     Delete,

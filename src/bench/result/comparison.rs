@@ -18,7 +18,8 @@ use std::collections::BTreeMap;
 pub struct Comparison {
     /// Name of the compared table.
     pub id: String,
-    /// Ids of the compared cells, one for each store; [`SliceRecord::store`] is an index into this list.
+    /// Ids of the compared cells, one for each store or, in a duel, one for each program; [`SliceRecord::store`] is an
+    /// index into this list.
     pub cells: Vec<String>,
     /// Relative difference of rates below which two stores count as equal.
     pub margin: Margin,
@@ -28,8 +29,8 @@ pub struct Comparison {
     /// Numbers of blocks after which the stores are compared, planned after the first five blocks; absent before.
     #[serde(default)]
     pub looks: Option<Looks>,
-    /// Complete blocks (repetitions in which all stores took turns), in the order in which they were measured. The
-    /// sample of a cell with the repetition N was measured in block N, counted from 0.
+    /// Complete blocks (repetitions in which all stores that had not failed before took turns), in the order in which
+    /// they were measured. The sample of a cell with the repetition N was measured in block N, counted from 0.
     pub blocks: Vec<Block>,
     /// Verdicts on all pairs of stores at the latest comparison; empty before the first.
     pub verdicts: Vec<PairVerdict>,
@@ -126,7 +127,7 @@ pub struct SliceRecord {
     /// Seconds at the start of the slice that do not count.
     pub discarded_seconds: f64,
     /// Seconds in which the store did its deferred work and synced its files after the slice; absent if no write-back
-    /// followed: of work that only reads, and after slices of less than 3 seconds.
+    /// followed: of work that only reads, and if the comparison's slices (`slice_seconds`) are shorter than 3 seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_back_seconds: Option<f64>,
     /// `true` if the device was never idle between the write-back and the next slice (`--quiet-wait`).

@@ -21,7 +21,9 @@ impl Comparison {
         Noise::of(&rates)
     }
 
-    /// Returns the number of blocks after which a difference of the margin is found.
+    /// Returns the number of blocks after which a difference of the margin between two of `stores` (indices of cells)
+    /// is found with a probability of 95%, estimated from the first five blocks; [`FIRST_LOOK`] if fewer than two
+    /// stores or two blocks were measured.
     pub fn blocks_needed(&self, stores: &[usize]) -> u32 {
         self.noise(stores).map_or(FIRST_LOOK, |noise| noise.blocks(self.margin, stores.len()))
     }
@@ -66,7 +68,7 @@ impl Comparison {
 
     /// Returns a sentence about the first blocks: the noise, the smallest difference that all planned blocks find, and
     /// the blocks and the time that a difference of the margin needs, if these are more. `None` with fewer than
-    /// [`FIRST_LOOK`] blocks.
+    /// [`FIRST_LOOK`] blocks or two stores, and before the looks are planned.
     pub fn findings(&self, stores: &[usize]) -> Option<String> {
         let looks = self.looks.as_ref()?;
         let noise = self.noise(stores).filter(|_| self.blocks.len() >= FIRST_LOOK as usize)?;

@@ -17,7 +17,7 @@ pub struct BuildDescription {
     pub commit: Option<String>,
     /// Version of the compiler.
     pub rustc: Option<String>,
-    /// Store to library and version.
+    /// Library and version of each engine of the program, by the engine's name.
     pub libraries: BTreeMap<String, String>,
 }
 

@@ -3,8 +3,8 @@
 use super::{Cell, Measurement, Run};
 
 /// Returns a sentence for each cell whose number of keys, before or after the measurement, differs from that
-/// of the first cell with the same workload. Rates and sizes for different numbers of keys are not
-/// comparable.
+/// of the first cell with the same workload and access (in process or over the wire). Cells of the harness overhead
+/// are left out. Rates and sizes for different numbers of keys are not comparable.
 pub fn unequal(run: &Run) -> Vec<String> {
     let mut texts = Vec::new();
     let real = |cell: &&Cell| !cell.reference;

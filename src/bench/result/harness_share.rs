@@ -6,7 +6,7 @@ use super::{Cell, Outcome, Run, Workload, spread::Spread};
 pub const NEAR_FLOOR: &str = "More than half of this time may be the benchmark's own cost.";
 
 /// Returns `true` if `floor` measures the harness overhead of `cell`: it runs the same operations with the
-/// no-op engine.
+/// no-op engine. Always `false` if `cell` has a fixed rate (open loop) or measures the overhead itself.
 fn is_floor_of(floor: &Cell, cell: &Cell) -> bool {
     floor.reference
         && !cell.reference
@@ -27,7 +27,7 @@ pub fn is_same_work(one: &Workload, other: &Workload) -> bool {
 }
 
 /// Returns the median throughput of the no-op engine with the operations of `cell`, in operations per second,
-/// or `None` if it was not measured.
+/// or `None` if it was not measured, or if `cell` has a fixed rate or is one of the no-op engine.
 pub fn of(run: &Run, cell: &Cell) -> Option<f64> {
     let floors = run.cells.iter().filter(|floor| is_floor_of(floor, cell));
     let figures = floors.flat_map(|floor| run.measurements(&floor.id)).map(|floor| floor.throughput);

@@ -30,11 +30,15 @@ pub struct Measurement {
     /// `--cold` or `--memory-limit` at most 20,000.
     #[serde(default)]
     pub verified_values: Option<u64>,
-    /// Number of operations that ended in an error.
+    /// Number of operations that ended in an error, with those of the warm-up; one more for each time that the store
+    /// could not count its keys.
     pub errors: u64,
-    /// Number of reads that did not find a key that existed.
+    /// Number of operations that did not find a key that existed, with those of the warm-up; one more if the store has
+    /// a wrong number of keys after it was closed and opened again.
     pub misses: u64,
-    /// Number of reads that found another value than the one that was written.
+    /// Number of operations that found another value than the one that was written, with those of the warm-up; one more
+    /// for each wrong number of keys before or after the operations, and one if the comparison of all values
+    /// (`verified_values`) found a fault.
     pub wrong_values: u64,
     /// With a time to live: number of reads that found the value of their key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,7 +64,7 @@ pub struct Measurement {
     #[serde(default)]
     pub lateness: Option<Latency>,
     /// `true` if the throughput is more than half of that of the no-op engine with the same operations, so that much of
-    /// the time may be harness overhead; absent if the no-op engine was not measured.
+    /// the time may be harness overhead; absent if the no-op engine was not measured, and in an open loop.
     #[serde(default)]
     pub near_floor: Option<bool>,
     /// Number and latency of the operations of each kind that succeeded.
@@ -136,10 +140,10 @@ pub struct Measurement {
     /// (another program than kvbench, or a server that was running already, is not asked to sync; the latter has its
     /// own policy).
     pub load_seconds: Option<f64>,
-    /// Seconds to close the store; over the wire, to stop the server.
+    /// Seconds to close the store; over the wire, to stop the server. Absent for a server that was already running.
     pub close_seconds: Option<f64>,
     /// Seconds to open the closed store again; over the wire, to start a server with its files until it takes requests.
-    /// Absent if no key was left, and for a store without files.
+    /// Absent if no key was left, for a store without files, and for a server that was already running.
     pub reopen_seconds: Option<f64>,
     /// Seconds from the start of opening the store to the end of its first read, after its process was killed during
     /// updates and its files were dropped from the page cache.

@@ -152,7 +152,8 @@ static READ_BYTES: Metric =
 static READS: Metric = Metric::new("device_reads_per_get", "Device reads per GET", Unit::Times, true, |m| {
     m.device_reads_per_get
 });
-/// Time to open the store again after its process was killed under load, with a cold cache, in seconds.
+/// Time to open the store again and to read a first value, after its process was killed under load, with a cold cache,
+/// in seconds.
 pub static RECOVERY: Metric =
     Metric::new("recovery_seconds", "Recovery after a kill", Unit::Seconds, true, |m| m.recovery_seconds);
 static LIVE: Metric = Metric::new("live_bytes", "Disk before settling", Unit::Bytes, false, |m| {

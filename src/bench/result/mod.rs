@@ -76,7 +76,8 @@ pub struct Run {
     /// Programs that `kvbench duel` compares; absent in other runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duel: Option<Duel>,
-    /// `true` once every cell has all its samples.
+    /// `true` once nothing is left to measure: every cell has all its samples or, with `--interleave`, every comparison
+    /// has ended.
     pub finished: bool,
 }
 
@@ -130,8 +131,9 @@ pub struct Environment {
     #[serde(default)]
     pub driver_memory_bytes: Option<u64>,
     /// Share of the time of all CPUs, from 0 to 1, that other processes and virtual machines may take during a
-    /// measurement (`--foreign`); absent: no limit. A measurement above it was repeated, and counts only if its cell
-    /// has none below it.
+    /// measurement (`--foreign`); absent: no limit. A measurement above it was repeated, at most twice, and the least
+    /// disturbed one is in the result. If that is above the limit too, it counts only if its cell has none below; in an
+    /// interleaved comparison it always counts.
     #[serde(default)]
     pub foreign_limit: Option<f64>,
     /// Description of how the files of a store were dropped from the page cache before each cell; absent without
@@ -253,7 +255,8 @@ impl Run {
         self.comparisons.iter().find(|comparison| comparison.cells.iter().any(|id| id == cell))
     }
 
-    /// Returns the indices of the stores of a comparison of which no measurement has failed.
+    /// Returns the indices of the stores of a comparison of which no measurement has failed, without those that do not
+    /// support their cell.
     pub fn sound_stores(&self, comparison: &Comparison) -> Vec<usize> {
         let is_sound = |id: &String| !self.has_failed(id) && self.unsupported(id).is_none();
         let sound = comparison.cells.iter().enumerate().filter(|(_, id)| is_sound(id));

@@ -3,8 +3,8 @@
 use crate::bench::result::{Operation, Order, Size, metric::Unit};
 use std::collections::BTreeMap;
 
-/// Formats a value with its unit and three significant digits: `412 k/s`, `12.3 us`, `1.50 GiB`, `1.83x`. A count
-/// from 100 has all its digits.
+/// Formats a value with its unit and three significant digits: `412 k/s`, `12.3 µs`, `1.50 GiB`, `1.83×`. An integer
+/// count, and a count from 100, has all its digits. A rate, time or size of 0 is `0` without a unit.
 pub fn short(unit: Unit, value: f64) -> String {
     const RATES: [(f64, &str); 4] = [(1e9, " G/s"), (1e6, " M/s"), (1e3, " k/s"), (1.0, "/s")];
     const TIMES: [(f64, &str); 4] = [(1.0, " s"), (1e-3, " ms"), (1e-6, " \u{b5}s"), (1e-9, " ns")];
@@ -29,7 +29,7 @@ fn scaled(value: f64, steps: &[(f64, &str)]) -> String {
     }
 }
 
-/// Formats a value with three significant digits; below 1, with two decimal places.
+/// Formats a value with three significant digits; below 1 with two decimal places, from 1000 with all integer digits.
 pub fn digits(value: f64) -> String {
     match value.abs() {
         large if large >= 99.95 => format!("{value:.0}"),

@@ -48,7 +48,7 @@ pub enum ReadError {
         /// Schema version that the file names.
         schema: u32,
     },
-    /// Two cells have the same id, or a sample belongs to no cell.
+    /// Two cells have the same id, or a sample or a comparison names a cell that is not in the run.
     #[error("{} is inconsistent: {reason}", path.display())]
     Contradiction {
         /// Path of the inconsistent file.

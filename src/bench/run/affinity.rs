@@ -10,24 +10,34 @@ pub struct Pinned {
 
 #[cfg(target_os = "linux")]
 impl Pinned {
-    /// Pins the calling thread to the CPUs with the numbers `cpus`. The error names the flag `--cpus`.
+    /// Pins the calling thread to the CPUs with the numbers `cpus` until the returned guard is dropped. The error names
+    /// the flag `--cpus`.
     ///
     /// # Errors
     ///
     /// Fails if this process may not use one of the CPUs.
     pub fn to(cpus: &[usize]) -> Result<Self, String> {
         use nix::{
+            errno::Errno,
             sched::{CpuSet, sched_getaffinity, sched_setaffinity},
             unistd::Pid,
         };
         let this = Pid::from_raw(0);
-        let error =
-            |error: nix::Error| format!("--cpus: cannot run on processors {}: {error}", cpu_ranges(cpus));
+        let failed =
+            |cpus: &[usize], error| format!("--cpus: cannot run on processors {}: {error}", cpu_ranges(cpus));
+        let error = |error: Errno| failed(cpus, error);
         let before = sched_getaffinity(this).map_err(error)?;
         let mut wanted = CpuSet::new();
         cpus.iter().try_for_each(|cpu| wanted.set(*cpu)).map_err(error)?;
         sched_setaffinity(this, &wanted).map_err(error)?;
-        Ok(Self { before })
+        let pinned = Self { before };
+        // The kernel leaves out CPUs that this process may not use, and fails only if none is left.
+        let actual = sched_getaffinity(this).map_err(error)?;
+        let absent = |cpu: &usize| !actual.is_set(*cpu).unwrap_or(false);
+        match cpus.iter().copied().filter(absent).collect::<Vec<_>>() {
+            absent if absent.is_empty() => Ok(pinned),
+            absent => Err(failed(&absent, Errno::EINVAL)),
+        }
     }
 }
 
@@ -85,6 +95,9 @@ mod tests {
         assert_eq!((0..1024).filter(|cpu| now().is_set(*cpu).unwrap()).collect::<Vec<_>>(), [first]);
         drop(guard);
         assert!(now() == before);
-        assert!(Pinned::to(&[1000]).err().unwrap().starts_with("--cpus: cannot run on processors 1000"));
+        for cpus in [&[1000][..], &[first, 1000]] {
+            assert!(Pinned::to(cpus).err().unwrap().starts_with("--cpus: cannot run on processors 1000"));
+            assert!(now() == before);
+        }
     }
 }

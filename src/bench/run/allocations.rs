@@ -7,8 +7,9 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
-/// The system's allocator, which counts allocations while a [`Counter`] exists. Otherwise it only checks a
-/// flag.
+/// The system's allocator, which counts allocations from [`start`] to [`Counter::stop`]; dropping the [`Counter`]
+/// does not end the count. Allocations of threads that called [`leave_out`] are not counted. Without a count, it
+/// only checks a flag.
 #[derive(Debug)]
 pub struct Counting;
 

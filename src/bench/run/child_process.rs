@@ -69,9 +69,9 @@ impl Job {
         reports.unwrap_or_else(|error| self.of_each_cell(Vec::new(), &error))
     }
 
-    /// Measures the job in a child process, with the driver on `cpus`, and returns a report for each cell. Load and
-    /// measurement are in a control group of their own, whose memory and page cache are limited to `memory_limit`
-    /// bytes.
+    /// Measures the job in a child process, on the driver's CPUs of `cpus`, removes the job's files, and returns a
+    /// report for each cell. With a `memory_limit`, load and measurement are in a control group of their own, whose
+    /// memory and page cache are limited to that number of bytes; the reports are failures if no group can be made.
     pub fn run(&self, cpus: &Cpus, memory_limit: Option<u64>) -> Vec<Report> {
         let group = match memory_limit.map(MemoryGroup::new).transpose() {
             Ok(group) => group,
@@ -82,7 +82,8 @@ impl Job {
         self.concluded(reports)
     }
 
-    /// Measures the job in a child process in `group`. The files of the job remain.
+    /// Measures the job in a child process, in the control group `group` if there is one. If the kernel has killed a
+    /// process of the group, failed reports become "unsupported". The files of the job remain.
     pub(super) fn reports_of_child(&self, cpus: &Cpus, group: Option<&MemoryGroup>) -> Vec<Report> {
         let reports = self.spawn(cpus, group).unwrap_or_else(|error| {
             self.of_each_cell(Vec::new(), &format!("cannot measure in a process of its own: {error}"))
@@ -144,7 +145,7 @@ impl Job {
 }
 
 /// Runs in the child process: measures the job that is read from standard input, and writes the reports of its cells to
-/// standard output.
+/// standard output. With [`Job::loads_until_killed`], it instead loads and updates the store until it is killed.
 ///
 /// # Errors
 ///

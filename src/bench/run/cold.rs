@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-/// File through which Linux is told to drop its caches.
+/// File to which a number is written to make Linux drop its caches.
 const DROP: &str = "/proc/sys/vm/drop_caches";
 
 /// Describes for the result how caches are dropped on this machine.

@@ -17,7 +17,8 @@ const BLOCK: u64 = 4096;
 #[derive(Clone, Debug)]
 pub struct Files {
     directory: PathBuf,
-    /// Path of the block device in `/sys/dev/block`; `None` unless the directory holds all of its files.
+    /// Path of the block device in `/sys/dev/block`; `None` unless the directory is the root of a file system on a loop
+    /// device, which then holds no other files.
     device: Option<PathBuf>,
 }
 

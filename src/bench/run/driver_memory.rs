@@ -21,7 +21,8 @@ const UNLIMITED: u64 = 1 << 60;
 ///
 /// # Errors
 ///
-/// Returns the reason if no control group can be made, or if the cells fail with the no-op engine.
+/// Returns the reason if no control group can be made, if the cells fail with the no-op engine, or if the kernel does
+/// not report the peak of a control group.
 pub(super) fn measure(options: &Options, cells: &[Cell]) -> Result<u64, String> {
     let size = |cells: &Vec<Cell>| {
         let keys = cells.iter().map(|cell| cell.workload.most_keys()).max();
@@ -70,7 +71,9 @@ fn with_noop_engine(cells: &[Cell]) -> Vec<Cell> {
     cells.iter().map(copy).collect()
 }
 
-/// Returns a short workload with the keys, the threads and the operations of `workload`.
+/// Returns a workload with the keys, the threads and the kinds of operations of `workload`, but without scans (with a
+/// data file, without any reads), warm-up, rate, time limit and time to live. If no kind of operation is left, it
+/// updates. It ends by a number of operations.
 fn without_waits(workload: &Workload) -> Workload {
     let mut mix = workload.mix.clone();
     // The no-op engine keeps a list of all keys for scans, and of those of a data file for reads.

@@ -26,8 +26,8 @@ const MANY_CORES: usize = 8;
 /// Number of synced appends of 4 KiB, whose median time is the sync latency in results.
 const SYNCS: usize = 50;
 
-/// Describes the machine, the file system of `directory` and the run conditions, for the result file. Measures there
-/// the latency of syncs and, if cells read from a cold cache, of random reads.
+/// Describes the machine, the file system of `directory` and the run conditions, for the result file. Measures in
+/// `directory` the latency of syncs and, if cells read from a cold cache, of random reads.
 pub fn describe(directory: &Path, cells: &[Cell], conduct: &RunConditions) -> Environment {
     let read = |path: &str| fs::read_to_string(path).ok();
     let line = |path: &str| read(path).map(|text| text.trim().to_owned());
@@ -131,7 +131,7 @@ pub(super) fn reads_cold(cells: &[Cell], conduct: &RunConditions) -> bool {
 }
 
 /// Returns the median time in microseconds of a read of 4 KiB at a random place of a new file of 64 MiB in `directory`,
-/// past the page cache; `None` where the file system has no direct reads.
+/// past the page cache. `None` if that fails, for example because the file system has no direct reads.
 #[cfg(target_os = "linux")]
 pub(super) fn random_read_us(directory: &Path) -> Option<f64> {
     use rand::{Rng, SeedableRng, rngs::SmallRng};
@@ -169,8 +169,9 @@ pub(super) fn random_read_us(_: &Path) -> Option<f64> {
     None
 }
 
-/// Returns `true` if other processes use more than a tenth of the CPUs during the next half second. The load average
-/// alone covers the last minute, which may include an earlier benchmark run.
+/// Waits half a second. Returns `true` if other processes and virtual machines use more than a tenth of the CPUs
+/// meanwhile, or if their use is not known. The load average alone covers the last minute, which may include an earlier
+/// benchmark run.
 fn is_busy() -> bool {
     const BUSY: f64 = 0.1;
     let watch = CpuWatch::start();
@@ -221,8 +222,8 @@ fn warnings(environment: &Environment, cells: &[Cell], conduct: &RunConditions) 
     warnings
 }
 
-/// Returns warnings that the data of a cell are large for the memory or for the engines' cache, if the user did not choose
-/// these sizes by a flag.
+/// Returns a warning if the data of a cell take more than half of the memory, unless the user gave `--keys`, and one if
+/// they exceed the engines' cache, unless the user gave `--keys` or `--cache-size`.
 fn data_size_warnings(environment: &Environment, cells: &[Cell], conduct: &RunConditions) -> Vec<String> {
     let mut warnings = Vec::new();
     let largest = cells.iter().map(|cell| cell.workload.most_bytes()).fold(0.0, f64::max);
@@ -286,8 +287,8 @@ mod tests {
         assert_eq!(at("/data"), Some(("ext4".into(), "/dev/root".into())));
     }
 
-    /// There is no warning that the data exceed memory or cache if the user has chosen the number of keys or the cache
-    /// size by a flag.
+    /// A user who gave the number of keys gets no warning about the size of the data; a user who gave the cache size
+    /// gets none that the data exceed the cache.
     #[test]
     fn flags_for_sizes_prevent_warnings_about_the_size_of_the_data() {
         let cells = suites::plan(&Options { keys: Some(10_000_000), ..Options::default() }).unwrap().cells;

@@ -52,8 +52,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the exit code of the program: 2 if the command line cannot be measured as it is, so that nothing was
-    /// measured, 128 plus the number of the signal that stopped the run, otherwise 1.
+    /// Returns the exit code of the program: 2 if the command line cannot be measured as it is or a condition of the
+    /// run is not met, 128 plus the number of the signal that stopped the run, otherwise 1.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Plan(_) | Self::Exists(_) | Self::Differs { .. } | Self::NoProgram { .. } => 2,

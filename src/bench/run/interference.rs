@@ -1,4 +1,4 @@
-//! Detection of other work on the machine: on the disk before a cell, on the CPUs during it.
+//! Detection of other work on the machine: on the disk before a job, on the CPUs during the job.
 
 use super::interrupt;
 use crate::bench::result::Disturbance;
@@ -11,12 +11,13 @@ use std::{
 
 /// Ticks of `/proc/stat` per second: the kernel reports 100 to programs, whatever its own tick rate is.
 const TICKS: f64 = 100.0;
-/// Time without requests after which the disk counts as idle before a cell.
+/// Time without requests after which the disk counts as idle before a job or block is measured.
 const IDLE: Duration = Duration::from_millis(100);
 /// Time without requests after which the disk counts as idle after a store's own sync.
 const IDLE_AFTER_SYNC: Duration = Duration::from_millis(20);
 
-/// Maximum number of measurements of a job: a machine that is always busy would never reach the limit.
+/// Maximum number of measurements of a job, or of a block of a comparison: a machine that is always busy would never
+/// reach the limit.
 pub const ATTEMPTS: usize = 3;
 
 /// Repeats `measure`, at most `attempts` times, until other processes use at most `limit` of the CPUs. `measure`
@@ -36,8 +37,8 @@ pub fn least_disturbed<T>(limit: f64, attempts: usize, mut measure: impl FnMut()
     best.map(|(outcome, _)| outcome)
 }
 
-/// Writes back the dirty pages of the file system of `directory`, and waits until its device is idle, but at
-/// most `seconds` seconds.
+/// Writes back the dirty pages of the file system of `directory`, then waits until its device is idle, but at most
+/// `seconds` seconds or until a signal to stop. Does nothing if `seconds` is not above 0.
 pub fn wait_for_disk(directory: &Path, seconds: f64) {
     if seconds <= 0.0 {
         return;
@@ -55,7 +56,8 @@ pub fn wait_for_device(directory: &Path, seconds: f64) -> bool {
 }
 
 /// Waits until no request was made for the time `still` and none is under way, but at most `seconds` seconds. Returns
-/// `false` if there always were some. A device whose requests are not known counts as idle.
+/// `false` if there always were some, or if a signal has stopped the run. A device whose requests are not known counts
+/// as idle.
 fn becomes_idle(mut requests: impl FnMut() -> Option<Requests>, still: Duration, seconds: f64) -> bool {
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     let Some(mut before) = requests() else { return true };

@@ -53,7 +53,8 @@ pub struct Job {
     pub loads_until_killed: bool,
     /// Process id of an external server on this machine; `None` without one, or if the user did not name it.
     pub target_pid: Option<u32>,
-    /// Program of the child process; `None` for this program.
+    /// Path of the program that is started as the child process that measures this job: in a duel, one of the two
+    /// compared programs. `None` for the running program itself.
     #[serde(skip)]
     pub program: Option<PathBuf>,
 }

@@ -19,8 +19,9 @@ const DRIVER: &str = "kvbench-driver";
 /// Prefix of the names of control groups for stores; the id of the process that created the group follows.
 const NAME: &str = "kvbench-";
 
-/// A memory control group for one store; removed when dropped. A page in memory belongs to the group that touched it
-/// first, so the store must be loaded inside the group.
+/// A memory control group for the processes that measure one job. Dropping it kills the processes that are left in the
+/// group, and removes the group. A page in memory belongs to the group that touched it first, so the store must be
+/// loaded inside the group.
 #[derive(Debug)]
 pub struct MemoryGroup {
     path: PathBuf,

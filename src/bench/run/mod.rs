@@ -1,5 +1,6 @@
 //! A benchmark run: measures every cell as often as `--repetitions` says, in a new random order for each repetition,
-//! and writes the result file after each job (the cells that one process measures).
+//! and writes the result file after each job (the cells that one process measures). With `--interleave`, it instead
+//! compares the stores of each table in blocks, in which they take turns.
 
 pub mod affinity;
 pub mod allocations;
@@ -64,8 +65,10 @@ use std::{
 ///
 /// # Errors
 ///
-/// Fails if the plan is refused, a file cannot be read or written, or `--resume` meets the result of another run. A
-/// measurement that fails is no error: see [`verdict`].
+/// Fails if the plan is refused, a needed program is missing, a run condition such as `--cpus` cannot be met, the
+/// server of `--target` may not be used, the disk or memory is too small, `--output` exists without `--force` and
+/// `--resume`, a file cannot be read or written, `--resume` meets the result of another run, or SIGINT or SIGTERM stops
+/// the run. A measurement that fails is no error: see [`verdict`].
 pub fn run(options: &Options) -> Result<Run, Error> {
     let plan = check(options)?;
     let options = &options.filled();
@@ -198,8 +201,9 @@ fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
     })
 }
 
-/// Returns the run in the result file, to be continued. Fails if it has another plan, command, build or machine: such
-/// measurements do not belong in one result.
+/// Returns the run in the result file, to be continued. Fails if the file has another version, build, command (apart
+/// from the flags of the result file and `--flush-target`), pair of duel programs or plan, or an unfinished run another
+/// machine: such measurements do not belong in one result.
 fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
     let path = &options.output;
     let file = File::open(path).map_err(|error| match error.kind() {
@@ -252,8 +256,10 @@ fn is_complete(run: &Run) -> bool {
     (0..run.repetitions).all(|repetition| run.cells.iter().all(|cell| run.has(&cell.id, repetition)))
 }
 
-/// Measures all jobs once in each repetition, and in another order each time, so that changes of the machine
-/// during the run (heat, another process, a disk that fills) affect all engines equally.
+/// Adds a result of each job for each repetition: a measurement, or without one the failure that the job has had twice,
+/// or that the data exceed `--memory-limit`. Skips jobs that the run already has. The order of jobs differs between
+/// repetitions, so that changes of the machine during the run (heat, another process, a disk that fills) affect all
+/// engines equally.
 fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
     let jobs: Vec<Vec<Cell>> = jobs(&run.cells);
     // Each job has a group of its own; this one shows whether one can be made.
@@ -311,8 +317,8 @@ fn warn(run: &mut Run, warning: String) {
     run.environment.warnings.push(warning);
 }
 
-/// Returns the memory of the driver in bytes, which is measured and recorded once in a run. If it is not known, warns that
-/// the limit contains it, and returns 0.
+/// Returns the memory of the driver in bytes, which is measured and recorded once in a run with `--memory-limit`. If it
+/// is not known, warns that the limit contains it, and returns 0.
 fn driver_memory(options: &Options, run: &mut Run) -> u64 {
     if run.environment.driver_memory_bytes.is_none() {
         match driver_memory::measure(options, &run.cells) {
@@ -326,8 +332,8 @@ fn driver_memory(options: &Options, run: &mut Run) -> u64 {
     run.environment.driver_memory_bytes.unwrap_or(0)
 }
 
-/// Returns the reports of cells that are not measured because their store keeps all data in memory, and they exceed
-/// `limit`, in bytes. `None` if the cells can be measured, or without a limit.
+/// Returns reports of the cells of a job as unsupported if their store keeps all data in memory, and the data exceed
+/// `limit` (`--memory-limit`, in bytes). `None` if the cells can be measured, or without a limit.
 fn excluded(cells: &[Cell], limit: Option<u64>) -> Option<Vec<Report>> {
     let (limit, first) = (limit? as f64, cells.first()?);
     let store = &first.target.store;

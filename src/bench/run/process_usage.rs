@@ -15,12 +15,13 @@ const COORDINATION: [&str; 3] = ["lock.mdb", "mdbx.lck", "-shm"];
 pub struct ProcessUsage {
     /// CPU time of all threads of the process, in nanoseconds; `None` if it is not known.
     pub cpu_ns: Option<u64>,
-    /// Bytes that the process has passed to write calls on files, pipes and event counters (`wchar` in
+    /// Bytes that the process has passed to write calls on files, pipes, sockets and event counters (`wchar` in
     /// proc_pid_io(5)).
     pub written_bytes: Option<u64>,
     /// Memory of the process.
     pub memory: Memory,
-    /// Number of syncs that the store's timer made under the fsync policy `everysec`; `None` under other policies.
+    /// Number of syncs that the one-second timer of the driver (in process) or of the kvbench server made under the
+    /// fsync policy `everysec`; `None` under other policies, and for other servers.
     pub timer_syncs: Option<u64>,
     /// Number of expired keys that the store removed; `None` if values do not expire, or if the number is not known.
     pub expired_keys: Option<u64>,

@@ -18,9 +18,10 @@ const FAULTS: u64 = 1000;
 pub enum Fault {
     /// The operation returned an error.
     Error(String),
-    /// A value that was written is missing.
+    /// A key that should exist is missing: a read or DEL did not find it, or a scan ended before it.
     Miss(String),
-    /// A value differs from the one that was written.
+    /// A value differs from the one that was written, is outdated or has expired, or a server's reply is of a wrong
+    /// kind.
     Wrong(String),
 }
 
@@ -47,7 +48,7 @@ pub struct Recorder {
     errors: u64,
     misses: u64,
     wrong: u64,
-    /// Number of reads that found a value.
+    /// Number of GETs and read-modify-writes that found a right value.
     hits: u64,
     /// Number of reads that found nothing because the value had expired.
     expired_reads: u64,
@@ -57,8 +58,8 @@ pub struct Recorder {
     unstarted: Option<Histogram<u64>>,
     /// Open loop: delay in nanoseconds from the intended to the actual start of an operation whose thread was idle.
     lateness: Option<Histogram<u64>>,
-    /// End of the last operation, in nanoseconds of the clock; in an open loop at least the end of the time
-    /// limit.
+    /// End of the measured time, in nanoseconds of the clock: the end of the last successful operation, or a later time
+    /// set by [`Recorder::extend_to`], in an open loop the end of the time limit.
     pub end: u64,
 }
 
@@ -147,7 +148,7 @@ impl Recorder {
         record(&mut self.lateness, now.saturating_sub(start), 1);
     }
 
-    /// Counts bytes of keys and values that were written.
+    /// Counts bytes of keys and values that were written or deleted.
     #[inline]
     pub fn wrote(&mut self, bytes: usize) {
         self.user_bytes += bytes as u64;

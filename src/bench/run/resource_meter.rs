@@ -71,9 +71,10 @@ impl<'m> Meter<'m> {
         }
     }
 
-    /// Returns the resources used so far by the process. The first call is made before the measurement: it
-    /// first makes the store do the work deferred by load and warm-up, so that it is not charged to the
-    /// cells. The second call is made after the measurement.
+    /// Returns the resources used so far by the process. The first call is made before the measurement, in a comparison
+    /// (`--interleave`) before the warm-up: it first makes the store do its deferred work, so that this work is not
+    /// charged to the cells. Each later call also keeps the file sizes, mapped bytes and device traffic of that moment
+    /// for [`Meter::finish`]; the last call is made after the measurement.
     pub fn read(&self) -> ProcessUsage {
         let mut before = self.before.borrow_mut();
         if before.is_some() {
@@ -94,8 +95,9 @@ impl<'m> Meter<'m> {
         usage
     }
 
-    /// Quiesces the store and returns all resources used since the first [`Meter::read`], including those of the
-    /// quiescing. `after` is the difference between the second and the first reading.
+    /// Quiesces the store and returns the bytes written since the first [`Meter::read`], including those of the
+    /// quiescing, with the memory in `after` and what the last [`Meter::read`] kept. `after` is the usage during the
+    /// measurement. Fails with the text of the error if the store could not be quiesced, now or at the first reading.
     pub fn finish(self, after: &ProcessUsage) -> Result<CellUsage, String> {
         let begin = Instant::now();
         self.settle()?;
@@ -207,8 +209,9 @@ pub(super) fn charge_size(measurement: &mut Measurement, cell: &Cell, size: File
     measurement.space_amplification = (alive > 0.0).then(|| size.used_bytes as f64 / alive);
 }
 
-/// Removes sizes on disk that cannot be compared between stores: after cells that overwrite until a time is up, a fast
-/// store has overwritten more than a slow one. `cells` used the same files, in this order.
+/// Removes `disk_bytes` and the space amplification where they cannot be compared between stores: of a cell that writes
+/// until a time is up, and of all later cells, because a fast store has written more than a slow one. `cells` used the
+/// same files, in this order.
 pub(super) fn drop_unequal_sizes<'c>(cells: impl Iterator<Item = (&'c mut Measurement, &'c Cell)>) {
     let mut unequal = false;
     for (measurement, cell) in cells {

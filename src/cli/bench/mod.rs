@@ -148,7 +148,7 @@ struct Files {
     /// Result file [default: kvbench-SUITE-TIME.json]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Continue a run that was stopped [default: the newest kvbench-SUITE-*.json]
+    /// Continue the stopped run of --output, or of the newest kvbench-SUITE-*.json
     #[arg(long)]
     resume: bool,
     /// Replace the result file if it exists
@@ -325,8 +325,8 @@ impl WireFlags {
     ///
     /// # Errors
     ///
-    /// [`run::Error::Conduct`] if a flag that describes the server is given without `--target`. clap's `requires` would not
-    /// notice it beside a flag that conflicts with `--target`.
+    /// [`run::Error::Conduct`] if a flag that describes the server is given without `--target`. clap's `requires` would
+    /// not notice it beside a flag that conflicts with `--target`.
     fn foreign(self) -> Result<Option<ExternalServer>, run::Error> {
         let describing = [
             ("--target-name", self.target_name.is_some()),
@@ -351,8 +351,8 @@ impl WireFlags {
     }
 }
 
-/// Returns the arguments with which `kvbench` serves a target's store at `path`, on a free port. `map_bytes` is the
-/// value of `--map-size`.
+/// Returns the arguments with which `kvbench` serves the store of a benchmark target on a free port, with data at
+/// `path`, or in memory if the target is not persistent. `map_bytes` is the value of `--map-size`.
 pub(super) fn server_arguments(target: &Target, path: &Path, map_bytes: u64) -> Vec<String> {
     let path = if target.persistent { path.display().to_string() } else { ":memory:".into() };
     let fsync = target.fsync.clone().unwrap_or_else(|| Fsync::Always.to_string());

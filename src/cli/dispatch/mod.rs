@@ -102,7 +102,8 @@ fn carry_out() -> ExitCode {
     outcome.map_or_else(|error| report_error(&error, exit_code(&error)), |()| ExitCode::SUCCESS)
 }
 
-/// Returns the exit code of the program for an error: 1, or the one that a benchmark run's error has.
+/// Returns the exit code of the program for an error: 1, or with the feature `bench` the one that
+/// `measuring::exit_code` returns.
 fn exit_code(error: &anyhow::Error) -> u8 {
     #[cfg(feature = "bench")]
     let code = measuring::exit_code(error);
@@ -145,7 +146,7 @@ fn serve(options: Serve) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Logs a warning if a kill or a power cut may lose the whole database.
+/// Logs a warning if a kill or a power cut may lose the whole database of a store with files.
 fn warn_of_total_loss(config: &Config) {
     if !matches!(config.location, Location::Path(_)) {
         return;

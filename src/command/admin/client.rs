@@ -152,7 +152,7 @@ fn replies(session: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut R
     };
 }
 
-/// Executes CLIENT UNBLOCK. No command blocks its client, so no client is ever unblocked.
+/// Executes CLIENT UNBLOCK. It never unblocks a client, not even one in WAIT or WAITAOF, so the reply is 0 or an error.
 fn unblock(_: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) {
     let is_reason = |word: &[u8]| [&b"timeout"[..], b"error"].iter().any(|w| word.eq_ignore_ascii_case(w));
     match args.len() {

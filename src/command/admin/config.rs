@@ -339,7 +339,8 @@ fn parse<'a>(context: &ServerState, setting: &Setting, text: &'a [u8]) -> Result
     }
 }
 
-/// Returns the command line flag of a setting and its current value as that flag takes it.
+/// Returns the command line flag of a setting and its current value as that flag takes it. Fails for the password, of
+/// which the server stores only a digest.
 fn line(context: &ServerState, name: &str) -> Result<(&'static str, String), String> {
     let Some(setting) = LIVE.iter().find(|setting| setting.name == name) else {
         return Err(format!("there is no setting {name}"));
@@ -368,8 +369,8 @@ fn failed(name: &[u8], reason: &str) -> Vec<u8> {
     [b"ERR CONFIG SET failed (possibly related to argument '", name, reason.as_bytes()].concat()
 }
 
-/// Parses a number of bytes: `100`, `1k` (1000), `1kb` (1024) and so on. Text without a digit is 0, as in
-/// Redis.
+/// Parses a number of bytes: `100`, `1k` (1000), `1kb` (1024) and so on. Empty text, or a unit without a number, is 0,
+/// as in Redis. `None` if the text is no such number, its unit is unknown or it is too large.
 fn memory(text: &[u8]) -> Option<i64> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (number, unit) = text.split_at(digits);

@@ -62,8 +62,8 @@ fn select(session: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Re
     }
 }
 
-/// Executes RESET, which resets all settings of the connection except NO-EVICT. If CLIENT REPLY SKIP applies to
-/// RESET, it gets no reply.
+/// Executes RESET, which resets all settings of the connection except those of CLIENT NO-EVICT and CLIENT SETINFO. If
+/// CLIENT REPLY SKIP applies to RESET, it gets no reply.
 fn reset(session: &mut Session, context: &ServerState, _: Args<'_>, reply: &mut Reply) {
     session.authenticated = context.live.password().is_none();
     if session.replies != ReplyMode::Skip {

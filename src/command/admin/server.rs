@@ -116,8 +116,8 @@ fn monitor(session: &mut Session, context: &ServerState, _: Args<'_>, reply: &mu
     }
 }
 
-/// Executes WAIT replicas milliseconds. There are no replicas, so it only waits; 0 milliseconds, in Redis
-/// without a limit, do not wait at all, because the wait would never end.
+/// Executes `WAIT replicas milliseconds`, with the reply 0. There are no replicas, so it only waits: not at all unless
+/// `replicas` is above 0, in a transaction, or for 0 milliseconds, which in Redis means a wait without a limit.
 fn wait(session: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) {
     let Some(replicas) = parse_integer(args.get(1)) else { return reply.error(NOT_AN_INTEGER.to_string()) };
     let time = match milliseconds(args.get(2)) {
@@ -136,8 +136,11 @@ fn milliseconds(word: &[u8]) -> Result<Duration, &'static str> {
     u64::try_from(time).map(Duration::from_millis).map_err(|_| "ERR timeout is negative")
 }
 
-/// Executes WAITAOF local replicas milliseconds of Redis 7.2: replies with the numbers of servers that have
-/// synced the client's writes. This server syncs at once, whatever the fsync policy.
+/// Executes `WAITAOF local replicas milliseconds` of Redis 7.2. The reply has two numbers: 1 if this server has synced
+/// all acknowledged writes, otherwise 0; and 0, because there are no replicas. If `local` is 1 and some writes are not
+/// synced, this sets [`Session::wait`]: the connection then syncs at once, whatever the fsync policy, and replaces the
+/// reply. If `replicas` is above 0, the connection waits for all of `milliseconds`. In a transaction it neither syncs
+/// nor waits.
 fn waitaof(session: &mut Session, context: &ServerState, args: Args<'_>, reply: &mut Reply) {
     match waitaof_arguments(context, args) {
         Ok((local, replicas, time)) => {

@@ -1,4 +1,4 @@
-//! BITFIELD: integers of any width inside values.
+//! BITFIELD: integers of 1 to 64 bits, at any bit of a value.
 
 use crate::{
     command::{

@@ -94,8 +94,8 @@ fn pexpireat<'g>(args: Args<'g>, txn: &mut Txn<'g>, reply: &mut Reply) -> Result
     set(b"pexpireat", 1, false, args, txn, reply)
 }
 
-/// Executes EXPIRE and its variants: sets the expiration time of a key. `unit` is the number of milliseconds per
-/// unit of the argument; `relative` is `true` if it counts from now.
+/// Executes EXPIRE and its variants: sets the expiration time of a key, or deletes the key if that time has passed.
+/// `unit` is the number of milliseconds per unit of the argument; `relative` is `true` if it counts from now.
 fn set<'g>(
     command: &[u8],
     unit: i64,

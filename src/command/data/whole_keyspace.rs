@@ -220,8 +220,9 @@ fn scan(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Resul
 /// Maximum number of keys among which RANDOMKEY chooses uniformly.
 const CHOICE: usize = 1000;
 
-/// Executes RANDOMKEY. With more than `CHOICE` keys, it chooses each further byte of a common prefix uniformly,
-/// so not every key has exactly the same probability.
+/// Executes RANDOMKEY. With more than `CHOICE` keys, not every key has the same probability. In an ordered engine, the
+/// command chooses each further byte of a prefix uniformly, until at most `CHOICE` keys have the prefix. In an
+/// unordered engine, it chooses among up to `CHOICE` keys that follow a random position of the engine's scan.
 fn randomkey(keyspace: &mut dyn Keyspace, _: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
     let mut random = SmallRng::seed_from_u64(RandomState::new().build_hasher().finish());
     let keys = candidates(keyspace, &mut random)?;

@@ -93,7 +93,8 @@ impl HistogramSnapshot {
     }
 
     /// Returns a percentile in nanoseconds: an upper bound of `percent` percent of the recorded values, at most an
-    /// eighth too large; 0 if there are no values.
+    /// eighth too large. If the percentile is below 1,024 ns or above 2^37 ns, returns that limit. Returns 0 if there
+    /// are no values.
     pub fn percentile(&self, percent: f64) -> u64 {
         let wanted = (self.count() as f64 * percent / 100.0).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -104,7 +105,8 @@ impl HistogramSnapshot {
         found.map_or(0, end)
     }
 
-    /// Returns, for each power of two from 1,024 on, the power and the number of values below it.
+    /// Returns, for each power of two from 2^10 (1,024) to 2^37, the power and the number of values below it. The last
+    /// number is that of all values, even larger ones.
     pub fn cumulative_buckets(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut seen = 0;
         (0..=POWERS).map(move |power| {

@@ -12,7 +12,8 @@ use std::{
 /// Maximum number of samples that are kept per event of LATENCY, as in Redis.
 const SAMPLES: usize = 160;
 
-/// Names of the events that LATENCY records. Events that Redis also has are called as there.
+/// Names of the events that LATENCY records besides `command` and `fast-command`, the executions of requests. Events
+/// that Redis also has are called as there.
 pub mod event {
     /// Name of the LATENCY event: commit with its sync.
     pub const ALWAYS: &str = "aof-fsync-always";

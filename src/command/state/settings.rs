@@ -35,7 +35,8 @@ pub struct RuntimeSettings {
     pub timeout: AtomicI64,
     /// Maximum number of unsent reply bytes per client; 0: no limit.
     pub output_buffer_limit: AtomicI64,
-    /// Maximum size of an incomplete request in bytes; changes apply to new connections.
+    /// Maximum size in bytes of an incomplete request, where changes apply to new connections, and of the requests that
+    /// a client queues after MULTI, where changes apply at once.
     pub query_buffer_limit: AtomicI64,
 }
 

@@ -161,8 +161,8 @@ impl ErrorStats {
     }
 }
 
-/// Statistics of all commits of the server, and of its syncs under `everysec`, since the start or the last CONFIG
-/// RESETSTAT.
+/// Statistics of the commits of the server's commit threads, and of its syncs under `everysec`, since the start or the
+/// last CONFIG RESETSTAT. With a memory-only store there are no such threads, and nothing is counted.
 #[derive(Debug, Default)]
 pub struct CommitStats {
     /// Number of connections whose writes shared a commit, times 1,024, because the histogram begins at 1,024.

@@ -12,9 +12,9 @@ use std::{io, ops::RangeInclusive};
 /// Minimum and maximum number of bytes of padding that are written at a time behind a synced batch.
 pub(super) const PREPARED: RangeInclusive<usize> = 64 << 10..=1 << 20;
 
-/// Number of bytes of records from which a frame is written: most of the next record then still fits into the
-/// chunk. A large batch in one frame would not be in a CPU cache when it is copied, and would use memory that
-/// is new to the process.
+/// Number of bytes of records from which a frame takes no further record, but is written. A frame with fewer bytes
+/// takes one more record, which, unless it is long, does not make the frame longer than one chunk ([`PIECE`]). A large
+/// batch in one frame would not be in a CPU cache when it is copied, and would use memory that is new to the process.
 const FULL_FRAME: usize = PIECE - (64 << 10);
 
 /// Size of a memory page in bytes: a kill can cut a running write off at a multiple of it in the file, because the
@@ -34,8 +34,8 @@ pub(super) struct FrameWriter<'a> {
 }
 
 impl FrameWriter<'_> {
-    /// Encodes the batch into frames and writes them to the AOF. In [`Form::Raw`], puts the offsets in the file of all
-    /// values into `places`.
+    /// Encodes the batch into frames and writes them to the AOF, without a sync. In [`Form::Raw`], puts the offset in
+    /// the file and the checksum of each value into `places`; otherwise empties `places`.
     pub(super) fn write(
         &mut self,
         batch: &Batch<'_>,
@@ -60,9 +60,9 @@ impl FrameWriter<'_> {
         self.write_frame(buffer)
     }
 
-    /// Returns `true` if the frame of a single record crosses a page boundary in padding: a kill could leave its first
-    /// part in front of padding, which Redis would read as the rest of its value. So the record is then written as a
-    /// group (`MULTI`), which Redis ignores without its end.
+    /// Returns `true` if the frame of a single record may cross a page boundary in padding: a kill could leave the
+    /// first part of the frame in front of padding, which Redis would read as the rest of the record's value. So the
+    /// record is then written as a group (`MULTI`), which Redis ignores without its end.
     fn may_tear(&self, batch: &Batch<'_>) -> bool {
         let length = HEADER + OVERHEAD + batch.bytes();
         self.over_padding && self.end % PAGE + length as u64 > PAGE
@@ -99,7 +99,7 @@ impl FrameWriter<'_> {
 }
 
 /// Writes padding to the file from the offset `end` on, as space for several more batches of `length` bytes. Returns
-/// the offset of its end.
+/// the offset at which the padding ends: `end` itself, or an offset before the wanted one, if the disk takes no more.
 pub(super) fn prepare(storage: &dyn Storage, end: u64, length: usize) -> u64 {
     const BATCHES: usize = 16;
     static FILL: [u8; *PREPARED.start()] = [PADDING; *PREPARED.start()];

@@ -63,9 +63,9 @@ pub struct Repaired {
     pub removed: Vec<PathBuf>,
 }
 
-/// Makes a corrupt AOF openable by cutting it off at the first corruption. What is removed is first saved to a
-/// new file in the same directory. A corrupt first line is rewritten if the frame behind it allows to restore
-/// it.
+/// Makes a corrupt AOF openable by cutting it off at the first corruption. An incomplete write at the end of an AOF
+/// that is not corrupt is cut off, too. What is removed is first saved to a new file in the same directory. A corrupt
+/// first line is rewritten if the frame behind it allows to restore it.
 ///
 /// # Errors
 ///

@@ -1,8 +1,9 @@
 //! Frames of the append-only file (AOF): groups of its records, protected by checksums. docs/durability-log.md
 //! has the complete format and its rationale.
 //!
-//! An AOF is a section: a start line, then frames. A frame is a header line and a body of complete records.
-//! Redis takes these lines for annotations and skips them.
+//! An AOF is a section: a start line, then frames. If Redis wrote the first part of the AOF, records without frames
+//! precede the section. A frame is a header line and a body of complete records. Redis takes these lines for
+//! annotations and skips them.
 //!
 //! ```text
 //! #KVBENCH:2:<id>:<check>                               start line; 3 for 2 in a segment of `bitcask`
@@ -120,8 +121,10 @@ impl FrameChain {
         Header { id: self.id, synced: offset, length: 0, sum: self.sum }.line(offset)
     }
 
-    /// Turns the records that follow the header space of [`begin`] into a frame for `offset`. `synced` is the
-    /// offset up to which the file is known to be durable.
+    /// Turns `frame`, which is the header space of [`begin`] and then records, into a complete frame: fills in the
+    /// header, and appends the checksums of all chunks but the last. Advances the state past the frame, so the frame
+    /// must be written next. `offset` is the frame's offset in the file, `synced` the offset up to which
+    /// the file is known to be durable.
     pub(super) fn seal(&mut self, frame: &mut Vec<u8>, offset: u64, synced: u64) {
         let Some((room, body)) = frame.split_first_chunk_mut::<HEADER>() else { return };
         let mut sums = Vec::new();
@@ -168,8 +171,8 @@ impl FrameChain {
     }
 
     /// Like [`FrameChain::check`], of a frame in [`Form::Raw`] of which only values are corrupt, or the lines behind a
-    /// long body, which say no more than the header. Returns also the number of these values, at least 1. `None` if
-    /// anything else is corrupt.
+    /// long body, which say no more than the header. Returns also the number of corrupt values, or 1 if only the lines
+    /// are corrupt. `None` if anything else is corrupt.
     pub(super) fn check_but_values(&mut self, bytes: &[u8], offset: u64) -> Option<(Frame, u64)> {
         let header = Header::read(bytes, offset).ok().filter(|header| header.id == self.id)?;
         let frame = header.frame();

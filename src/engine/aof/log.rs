@@ -38,7 +38,8 @@ pub(in super::super) struct Aof {
     /// Length of the complete batches in the file, in bytes. Changes only under `writer`; together with the
     /// file under both locks.
     pub(super) len: AtomicU64,
-    /// Length of the AOF in bytes after the open or the last rewrite: an automatic rewrite starts at twice as much.
+    /// Length of the AOF in bytes after the open or the last rewrite, also one that failed: an automatic rewrite starts
+    /// at twice this length, if that is at least 64 MiB.
     pub(super) base: AtomicU64,
     /// Reason why all further writes are refused; not set while writes are accepted.
     pub(super) refusal: OnceLock<String>,
@@ -55,16 +56,18 @@ pub(super) struct Writer {
     pub(super) chain: Option<FrameChain>,
     /// Length of the file in bytes, with a sync marker or padding that may follow the last batch.
     pub(super) prepared: u64,
-    /// `true` if the AOF holds records that it does not itself record as durable.
+    /// `true` if no frame among the complete batches of the AOF records that the last of them is durable. The sync
+    /// marker that [`Writer::mark`] writes behind the batches does not change this, because the next batch overwrites
+    /// the marker.
     pub(super) lacks_sync_marker: bool,
-    /// Offset of the last sync marker behind the end of the AOF; 0 if it was cut off.
+    /// Offset of the last sync marker behind the end of the AOF; 0 if there was none yet, or if it was cut off.
     pub(super) mark: u64,
 }
 
 impl Writer {
-    /// Writes a sync marker behind the end of the AOF, which records that everything before it is durable. The
-    /// next frame overwrites it and records the same. It only helps against bit rot, so it is not synced by
-    /// itself.
+    /// Writes a sync marker behind the end of the AOF, which records that everything before it is durable; does nothing
+    /// if a frame records that already. The next frame overwrites the marker and records the same. The marker only
+    /// helps against bit rot, so it is not synced by itself, and a failed write of it is ignored.
     pub(super) fn mark(&mut self, storage: &dyn Storage, end: u64) {
         let Some(chain) = self.chain.filter(|_| self.lacks_sync_marker && self.mark != end) else { return };
         if storage.write_all_at(&chain.sync_marker(end), end).is_ok() {
@@ -224,8 +227,8 @@ impl Aof {
         finished.and(unlocked)
     }
 
-    /// Syncs the AOF for the last time and ends it with a sync marker that covers all of it. After an error,
-    /// writes can continue unless they are refused.
+    /// Syncs the AOF for the last time and ends it with a sync marker that covers all of it. Returns [`Error::Full`] if
+    /// the marker cannot be written. After an error, writes can continue unless they are refused.
     pub(in super::super) fn seal(&self) -> Result<()> {
         self.finish()?;
         if self.lock_writer()?.lacks_sync_marker {
@@ -235,8 +238,8 @@ impl Aof {
         Ok(())
     }
 
-    /// Removes what follows the last batch, syncs, and appends a durable sync marker if the AOF needs one.
-    /// Without space for the marker, the AOF ends with the last batch.
+    /// Removes what follows the last batch of the AOF, syncs the file, and appends a durable sync marker if the AOF
+    /// needs one. If the marker cannot be written, the AOF ends with the last batch, and that is no error.
     fn finish(&self) -> Result<()> {
         let mut writer = self.lock_writer()?;
         let (storage, len) = (self.current().storage, self.len());

@@ -1,15 +1,16 @@
 //! The append-only file (AOF): persistence for the engines whose table is in memory.
 //!
-//! One file of RESP commands, as Redis writes them: `SET`, `DEL` and `FLUSHDB`; a batch of several writes is
-//! between `MULTI` and `EXEC`. Users can read it, `redis-server` can load it, and `map` and `btree` can open
-//! each other's. (A segment of `bitcask` is such a file too, but its records hold the engine's keys and values
-//! unchanged, see [`frame`].) Unlike Redis' AOF it has checksums and records up to which offset it was durable,
-//! in lines that Redis skips: see [`frame`] and docs/durability-log.md. A rewrite writes to `<path>.rewrite` in
-//! the same directory; the next open removes what a crash has left of it.
+//! One file of RESP commands, as Redis writes them: `SET`, `DEL` and `FLUSHALL`, with `PEXPIREAT` for expiration times
+//! and `SELECT` for databases; a batch of several commands is between `MULTI` and `EXEC`. Users can read it,
+//! `redis-server` can load it, and `map` and `btree` can open each other's. (A segment of `bitcask` is such a file too,
+//! but its records hold the engine's keys and values unchanged: see `Form::Raw` in [`record`].) Unlike Redis' AOF it
+//! has checksums and records up to which offset it was durable, in lines that Redis skips: see [`frame`] and
+//! docs/durability-log.md. A rewrite writes to `<path>.rewrite` in the same directory; the next open removes what a
+//! crash has left of it.
 //!
-//! A write goes to the file, is synced if requested, and only then goes to the table: readers see nothing that
-//! a crash could lose. A failure leaves the table unchanged, and the file too, or else the AOF refuses all
-//! further writes: a disk that failed once may have dropped pages that a second `fsync` does not report.
+//! A write goes to the file, is synced if requested, and only then goes to the table: under `always`, readers see
+//! nothing that a power cut could lose. A failure leaves the table unchanged, and the file too, or else the AOF refuses
+//! all further writes: a disk that failed once may have dropped pages that a second `fsync` does not report.
 
 mod append;
 mod check;

@@ -154,7 +154,8 @@ impl Aof {
     }
 }
 
-/// Replays the AOF and cuts off an incomplete write at its end.
+/// Replays the AOF with `read`, and cuts off what is behind its last complete write: an incomplete write, zeros or
+/// padding.
 fn load(
     file: &File,
     (engine, path): (&'static str, &Path),

@@ -12,8 +12,8 @@ pub(super) enum Form {
     /// times and databases.
     #[default]
     Redis,
-    /// Records of a `bitcask` segment: keys and values as the engine stores them, in `SET` and `DEL`. Each value is
-    /// contiguous in the file and can be read without the records around it.
+    /// Records of a `bitcask` segment: keys and values as the engine stores them, in `SET`, `DEL` and `FLUSHALL`. Each
+    /// value is contiguous in the file and can be read without the records around it.
     Raw,
 }
 
@@ -78,8 +78,9 @@ const MAX_REUSED_BUFFER: usize = 1 << 20;
 pub(super) const OVERHEAD: usize = 48;
 
 /// Appends a `SET` record to `out`, followed by `PEXPIREAT` if the value has an expiration time, and enclosed
-/// in `SELECT` if the key is in another database than 0. Appends nothing for the marker record of expiration
-/// times: a replay restores it from the `PEXPIREAT` records.
+/// in `SELECT` if the key is in another database than 0. Appends nothing for a marker record (see
+/// [`key_value_headers`]): a replay restores the marker records from the `PEXPIREAT` records and from the keys that
+/// need a header.
 #[inline]
 pub(in super::super) fn encode_set(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
     if key_value_headers::may_have_header(key) || key_value_headers::may_have_header(value) {
@@ -145,7 +146,8 @@ fn encode_in_database<E>(
     Ok(())
 }
 
-/// Returns `true` if a write needs more than one AOF record: SELECT or PEXPIREAT, too.
+/// Returns `true` if a write may need more than one AOF record (SELECT or PEXPIREAT, too), because its key or value has
+/// a header.
 #[inline]
 fn is_more_than_one(op: &WriteOp<'_>) -> bool {
     match op {
@@ -174,8 +176,8 @@ pub(super) enum DecodeStop {
     Malformed { at: usize, detail: &'static str },
 }
 
-/// Decodes the record at the start of `bytes`: puts the ranges of its arguments into `words` and returns the
-/// record's length in bytes. An annotation (`#TS:` and a time, or a line of `#`) has no arguments.
+/// Decodes the record at the start of `bytes`: puts the ranges of the command's name and arguments into `words` and
+/// returns the record's length in bytes. An annotation (`#TS:` and a time, or a line of `#`) leaves `words` empty.
 pub(super) fn decode(bytes: &[u8], words: &mut Vec<Range<usize>>) -> Result<usize, DecodeStop> {
     words.clear();
     let mut cursor = Cursor::new(bytes);
@@ -300,9 +302,11 @@ pub(super) struct State {
     database: u8,
     /// `true` if the records replayed so far allow that databases other than 0 contain keys.
     others: bool,
-    /// `true` if the replay has added the marker record of expiration times (they are in use) to a batch.
+    /// `true` if the replay has added the marker record of expiration times (they are in use) to a batch since the last
+    /// `FLUSHALL`.
     expires: bool,
-    /// `true` if the replay has added the marker record of key headers (they are in use) to a batch.
+    /// `true` if the replay has added the marker record of key headers (they are in use) to a batch since the last
+    /// `FLUSHALL`.
     spaces: bool,
     /// Stored key and value of the last write in the batches that the replay has passed on; `None` if that was no
     /// `SET`.
@@ -360,7 +364,8 @@ impl State {
         }
     }
 
-    /// Sets the expiration time of the last write if it was a `SET` of this key. Returns `false` if it was not.
+    /// Adds the last write once more to the batch, with the expiration time `time`, if the last write was a `SET` of
+    /// `key`. Returns `false` if it was not, or if `time` is no number of milliseconds.
     fn expire<'b>(&mut self, key: &'b [u8], time: &[u8], arena: &'b Bump, batch: &mut Batch<'b>) -> bool {
         let deadline = str::from_utf8(time).ok().and_then(|time| time.parse::<u64>().ok());
         let stored = self.key(key, arena);
@@ -397,8 +402,9 @@ fn with_deadline<'b>(value: &[u8], deadline: u64, arena: &'b Bump) -> &'b [u8] {
 }
 
 /// Returns the kind of a decoded record and adds its writes to `batch`; keys and values with headers are built
-/// in `arena`. In addition to the commands that [`encode`] writes, it understands commands of `redis-server`
-/// whose effect does not depend on the stored data.
+/// in `arena`. In addition to the commands that [`encode`] writes, it understands `UNLINK`, `MSET` and, while only
+/// database 0 is in use, `FLUSHDB`, which an AOF of `redis-server` may contain. Every other command, such as `SET` with
+/// options, is [`Meaning::Unknown`].
 #[inline]
 pub(super) fn interpret<'b>(
     bytes: &'b [u8],

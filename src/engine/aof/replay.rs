@@ -16,14 +16,15 @@ use std::{
     path::Path,
 };
 
-/// Maximum number of writes that a replay of an AOF passes on at a time: a table can look up the keys of a batch
-/// together.
+/// Number of writes from which a replay of an AOF passes its batch on; the last record of the batch may add more. A
+/// table can look up the keys of a batch together.
 const GATHER: usize = 64;
 
 /// End of the replay of an AOF, and what the AOF holds up to there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct ReplayEnd {
-    /// Offset in the AOF behind the last complete frame or group (`MULTI` to `EXEC`).
+    /// Offset in the AOF behind the last complete frame, or record without a frame, that is in no unfinished group
+    /// (`MULTI` to `EXEC`).
     pub(in super::super) end: u64,
     /// `true` if an incomplete frame or group, or the remains of one after a crash, follows `end`. `false` if
     /// nothing or padding follows; in an AOF without frames also if zeros follow.
@@ -31,7 +32,8 @@ pub(in super::super) struct ReplayEnd {
     /// `true` if writes behind `end`, of a group (`MULTI`) without its `EXEC`, were passed on, so that the replay
     /// must be repeated up to `end`.
     pub(super) overran: bool,
-    /// Number of records of the AOF before `end`, the offset at which the replay ended.
+    /// Number of records of the AOF before `end`, the offset at which the replay ended: `MULTI` and `EXEC` count,
+    /// annotations and `SELECT` do not.
     pub(in super::super) records: u64,
     /// State from which a frame at `end` of the AOF continues; `None` in an AOF without frames.
     pub(super) chain: Option<FrameChain>,
@@ -126,7 +128,7 @@ pub(super) fn survey(
 
 /// Passes the writes of an AOF in `form` to `sink` like [`survey`], each batch with the bytes that it was read from. In
 /// [`Form::Raw`], corrupt values in frames before the offset `synced` are passed to `sink` as they are, and are not
-/// reported as corruption. The AOF must have been durable up to that offset.
+/// reported as corruption, but counted in [`ReplayEnd::corrupt`]. The AOF must have been durable up to that offset.
 pub(super) fn survey_as(
     form: Form,
     source: impl Read,

@@ -3,7 +3,7 @@
 //! The new file is a scan of the table in chunks, each under its own read lock, written as `SET`s; then
 //! everything that was appended to the old AOF since before the first chunk. The scan is no snapshot: one chunk
 //! contains writes that another does not. It need not be one. For each key, either a write of the key (or a
-//! `FLUSHDB`) was appended to the old AOF meanwhile, or none was. If there are such writes, the last one
+//! `FLUSHALL`) was appended to the old AOF meanwhile, or none was. If there are such writes, the last one
 //! decides the key's value, whatever the scan saw, since all records are absolute. If there are none, the key
 //! did not change during the scan, which saw it if it exists.
 //!
@@ -27,8 +27,8 @@ use std::{
     time::Instant,
 };
 
-/// Minimum size for an automatic rewrite, in bytes; the file must also have doubled since the open or the last
-/// rewrite.
+/// Minimum size of the AOF for an automatic rewrite, in bytes; the file must also have doubled since the open or the
+/// last rewrite, also one that failed.
 const REWRITE_SIZE: u64 = 64 << 20;
 
 /// Approximate size of the records that a rewrite of the AOF encodes under one lock of the table, in bytes.
@@ -38,7 +38,8 @@ pub(in super::super) const STEP: usize = 256 << 10;
 /// either, has to wait for all of it.
 const SYNC_EVERY: u64 = 8 << 20;
 
-/// Number of bytes that a rewrite may leave to copy and sync while writers wait for it.
+/// Number of bytes of the old AOF below which a rewrite copies the rest while writers wait. The rest may be larger if
+/// writers append as fast as the rewrite copies.
 const LAST_PIECE: u64 = 1 << 20;
 
 /// Maximum number of attempts of a rewrite to get within [`LAST_PIECE`] bytes of the AOF's end while writes
@@ -52,7 +53,8 @@ impl Aof {
     }
 
     /// Rewrites the AOF. `step` appends the records of the scan's next chunk to the buffer and returns `true`
-    /// if more follow. After an error the AOF is unchanged.
+    /// if more follow. After an error the AOF is unchanged, with one exception: if the new file has the AOF's name, but
+    /// the sync of the directory fails, the AOF is the new file and refuses all later writes.
     pub(in super::super) fn rewrite(&self, step: impl FnMut(&mut Vec<u8>) -> bool) -> Result<()> {
         let started = Instant::now();
         let (engine, path, before) = (self.engine, self.path.display(), self.len());

@@ -38,7 +38,8 @@ const BYTES: ByteBudget = ByteBudget(4 << 20);
 /// Number of bytes of one large value that are copied under one lock of the table.
 const PIECE: usize = 1 << 20;
 
-/// Maximum time for which a scan locks the table.
+/// Time after which a scan unlocks the table, at the next position from which it can continue. The scan compares the
+/// time only after every [`PAIRS`] pairs.
 const STEP: Duration = Duration::from_millis(1);
 
 /// Number of pairs that a scan visits before it compares the time with [`STEP`] again.
@@ -329,8 +330,9 @@ impl<T: Table> SharedTable<T> {
         self.lock().len()
     }
 
-    /// Applies a batch in the order of its parts, each under one lock, or outside the table if it is large. No
-    /// other write may run.
+    /// Applies a batch in chunks of whole parts ([`Batch::end_part`]), in order, each under one lock. A chunk that is
+    /// too large for that (see [`CRITICAL_SECTION`]) is gathered outside the table first. No other write may run.
+    /// Returns what the batch has removed, to be passed to [`free_garbage`].
     #[must_use = "to be discarded after the locks"]
     pub(in super::super) fn write(&self, batch: &Batch<'_>) -> Garbage<T> {
         let (mut clear, ops) = batch.after_clear();

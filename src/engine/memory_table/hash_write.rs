@@ -10,7 +10,8 @@ use crate::engine::{WriteOp, memory_table::Change};
 use hashbrown::{DefaultHashBuilder, HashTable as RawTable, hash_table::Entry as Slot};
 use std::{hint::black_box, mem};
 
-/// Number of buckets of a part from which this module resizes the table. hashbrown resizes smaller tables itself.
+/// Number of buckets of a part of the map from which [`grow`] resizes the part when [`HashTable::put_hashed`] fills it.
+/// hashbrown itself resizes smaller parts, and those that [`HashTable::set`] fills.
 const SMALL: usize = 64;
 
 impl HashTable {
@@ -93,7 +94,8 @@ impl HashTable {
         }
     }
 
-    /// Removes the part with the index `place` from the map, and returns it without unused capacity.
+    /// Removes the part with the index `place` from the map, and returns it. If the part is large and at most half
+    /// full, it is shrunk first.
     pub(super) fn take_part(&mut self, place: usize) -> Option<RawTable<Entry>> {
         let mut part = mem::take(self.parts.get_mut(place)?);
         if part.num_buckets() >= SMALL && part.len() <= room(&part) / 2 {
@@ -132,7 +134,7 @@ impl HashTable {
     }
 }
 
-/// Grows a part of the map if it is full, so that one more entry fits.
+/// Grows a part of the map if it is full and has at least [`SMALL`] buckets, so that one more entry fits.
 #[inline]
 fn make_room(part: &mut RawTable<Entry>, hasher: &DefaultHashBuilder, times: f64) {
     if part.len() == part.capacity() && part.num_buckets() >= SMALL {

@@ -132,7 +132,8 @@ impl<T: Table> Default for Snapshots<T> {
     }
 }
 
-/// Frees a table in memory, unless it is still in use.
+/// Drops a reference to a table in memory. If it is the last one, frees the table in steps on this thread, and sleeps
+/// after each step, so that other threads get the allocator's locks. This may take long.
 pub(super) fn release<T: Table>(table: Arc<T>) {
     if let Some(table) = Arc::into_inner(table) {
         table.free(&mut pause);

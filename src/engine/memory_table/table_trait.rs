@@ -82,7 +82,8 @@ pub(in super::super) trait Table: Default + Send + Sync + 'static {
     fn get(&self, key: &[u8]) -> Option<&[u8]>;
 
     /// Calls `visit` for each of `keys`, in order, until `visit` stops, or until the values would exceed `budget`.
-    /// Returns the index of the first key whose value exceeds it.
+    /// Returns the index of the first key whose value exceeds `budget`, which was not visited; `None` if `visit`
+    /// stopped or all keys were visited.
     fn read(&self, keys: &[&[u8]], budget: ByteBudget, visit: &mut VisitValue<'_>) -> Option<usize>;
 
     /// Applies `ops`, in order, which must not contain `Clear`. Pairs of more than [`SLOW_TO_FREE`] bytes that are

@@ -89,8 +89,8 @@ static INFO: Info = Info {
     log_targets: &["canopydb"],
 };
 
-/// Loss bound of a kill of `canopydb`: a write that runs out of space corrupts canopydb's WAL, which is read up to the
-/// corruption.
+/// Loss bound of a kill of `canopydb`, and of a power cut under the fsync policy `always`: a write that runs out of
+/// space may corrupt canopydb's WAL, which the next start reads up to the corruption.
 const FULL_DISK: LossBound = LossBound::new(
     LossClass::Everything,
     "usually nothing; after a full disk possibly everything (10 of 20 tests)",
@@ -115,8 +115,9 @@ fn recognise(path: &Path) -> bool {
 struct Canopy {
     db: Database,
     path: PathBuf,
-    /// Reason why writes are refused; empty until one has failed. After a failed write, half of a commit may be in the
-    /// WAL; canopydb would continue behind it, and the next start would take it for the end of the WAL.
+    /// Reason why writes and syncs are refused; empty until one of them has failed. After a failed write, half of a
+    /// commit may be in the WAL; canopydb would continue behind it, and the next start would take it for the end of the
+    /// WAL.
     refusal: OnceLock<String>,
 }
 
@@ -146,7 +147,7 @@ impl Canopy {
         read().map_err(|error| self.fail(error))
     }
 
-    /// Runs `change`, which writes to the WAL. Fails without running it if an earlier change failed.
+    /// Runs `change`, which writes to the WAL or syncs it. Fails without running it if an earlier change failed.
     fn change(&self, change: impl FnOnce() -> Result<(), canopydb::Error>) -> Result<()> {
         if let Some(why) = self.refusal.get() {
             return Err(Error::io("write", &self.path)(io::Error::other(why.as_str())));
@@ -200,8 +201,8 @@ fn open_at(path: &Path, options: &OpenOptions) -> Result<Database, canopydb::Err
     Ok(db)
 }
 
-/// Checks the copy of a store's files at `path` by a scan: pages have no checksums, so only the data itself can show
-/// corruption.
+/// Checks the copy of a store's files at `path` by a scan. Pages have no checksums, so the scan finds only corruption
+/// that makes a page unreadable or changes the number of keys, but no changed key or value.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark =
         "canopydb's pages have no checksums here, and damage in its log is taken for the end of the log";

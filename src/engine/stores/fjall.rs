@@ -185,14 +185,16 @@ impl Fjall {
     }
 
     /// Waits, before a write, until there are so few sealed memtables and runs in L0 that fjall does not halt the
-    /// commit: fjall would go on waiting after background work has failed. Returns an error if it has failed.
+    /// commit: fjall would go on waiting after background work has failed. If there is a wait, returns an error if
+    /// background work has failed; otherwise the commit finds that.
     fn halt_write(&self) -> Result<(), fjall::Error> {
         self.wait_while(|| {
             halts_write(self.keyspace.sealed_memtable_count(), self.keyspace.tree.l0_run_count())
         })
     }
 
-    /// Waits while `busy` returns `true`, checked every millisecond; returns an error if background work has failed.
+    /// Waits while `busy` returns `true`, checked every millisecond. Returns an error if background work has failed and
+    /// `busy` still returns `true`.
     fn wait_while(&self, busy: impl Fn() -> bool) -> Result<(), fjall::Error> {
         while busy() {
             // Reports failures of background work.

@@ -120,8 +120,8 @@ const LOCK: &str = "lock";
 const COPY: &str = "mdbx.dat.compact";
 const COPY_READERS: &str = "mdbx.dat.compact-lck";
 
-/// Keeps MDBX from writing to standard error. Otherwise it would write there in each child that a process
-/// forks, whether or not the child has data open.
+/// Limits MDBX's log, which goes to standard error, to errors. By default MDBX also logs notices, among them some in
+/// each child that a process forks, whether or not the child has data open.
 fn disable_stderr_log() {
     #[expect(unsafe_code, reason = "a call that the crate does not wrap")]
     // SAFETY: it sets the log level, and does not change the logger.
@@ -210,8 +210,8 @@ impl Mdbx {
         txn.commit().map(drop)
     }
 
-    /// Advises the kernel again about read-ahead if the data file has grown: MDBX maps the whole file, and gives advice
-    /// of its own at each growth.
+    /// Switches the kernel's read-ahead of the memory map off if the data file has grown and exceeds the limit of
+    /// `--read-ahead`. MDBX maps the whole file and gives advice of its own at each growth, so this is repeated then.
     fn advise_if_grown(&self) {
         if let Ok(length) = files::length(&self.path.join(DATA)) {
             self.advice.grown_to(length, length);
@@ -443,7 +443,8 @@ mod tests {
         }
     }
 
-    /// Returns the identification of this boot of the machine, as it stands in the data file.
+    /// Returns the identification of this boot of the machine, as MDBX reports it, in the bytes in which a data file
+    /// contains it.
     fn boot_id(mdbx: &Mdbx) -> [u8; 16] {
         #[expect(unsafe_code, reason = "a call that the crate does not wrap")]
         // SAFETY: the environment is open, and the call fills in the plain integers of the structure.

@@ -1,7 +1,7 @@
 //! The engines that `--store` selects: one file or folder each, and one line in a list below.
 //!
 //! A line names the module and, if a build may lack the engine, its Cargo feature. The engine's name is that of the
-//! module with `-` for `_`. `cargo fmt` does not see these modules: `make check` formats them by their paths.
+//! module with `-` for `_`. `cargo fmt` does not see these modules: `make check` checks their format by their paths.
 
 use super::Kind;
 
@@ -50,8 +50,8 @@ engines! {
 }
 
 engines! {
-    /// Engines whose data are on other machines. Tables do not compare them with the others, because network and
-    /// replicas determine their results.
+    /// Engines of this build whose data are on other machines. Tables of benchmark results do not compare them with the
+    /// other engines, because network and replicas determine their results.
     DISTRIBUTED, DISTRIBUTED_ROWS:
     tikv if "tikv",
     redis if "redis",

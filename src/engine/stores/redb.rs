@@ -198,8 +198,8 @@ fn create_table(db: &Database) -> Result<Table, redb::Error> {
     Ok(db.begin_read()?.open_table(TABLE)?)
 }
 
-/// Checks the copy of a store's file at `path` with redb's own check: every page against its checksum, and the list of
-/// free pages.
+/// Checks the copy of a store's file at `path` with redb's own check (every page against its checksum, and the list of
+/// free pages), then by a scan of all pairs.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let fail = |error: redb::DatabaseError| fail(error, Some(path));
     let mut db = Database::builder().open(path).map_err(fail)?;

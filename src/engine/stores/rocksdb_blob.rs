@@ -29,7 +29,8 @@ static BLOB_CAVEATS: [Caveat; 8] = [
 ];
 
 /// Opens a `rocksdb-blob` store: it writes large values to blob files when a memtable is flushed; SST files then hold
-/// their positions. Compactions collect blob files with many dead values.
+/// their positions. Compactions copy the live values that they meet in the oldest quarter of the blob files to new
+/// ones; a blob file without live values is removed.
 fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
     let mut db_options = db_options(options);
     db_options.set_enable_blob_files(true);

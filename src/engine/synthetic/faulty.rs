@@ -24,7 +24,8 @@ use std::{
     time::Duration,
 };
 
-/// Interval of the faults: one of this number of calls of a kind (reads and scans, or writes) has a fault.
+/// Interval of the faults: one in this number of reads and scans, and of small writes, fails (`failing`), or one in
+/// this number of returned values is changed (`wrong-value`).
 const EVERY: u64 = 97;
 /// Minimum number of writes of a batch that always succeeds, so that the load before a measurement does.
 const LOAD_BATCH: usize = 100;
@@ -45,7 +46,7 @@ pub const FORGETFUL: Kind = Kind {
     ..btree::KIND
 };
 
-/// Engine whose syncs do not end while a file exists that the test creates.
+/// Engine whose syncs do not end while a file exists that the test creates. A write that syncs is not delayed.
 pub const SLOW_SYNC: Kind = Kind {
     info: &SLOW_SYNC_INFO,
     open: |options| open(&SLOW_SYNC_INFO, Fault::SlowSyncs(PauseFile::of(&SLOW_SYNC_INFO, options)), options),
@@ -95,7 +96,7 @@ enum Fault {
     Lies,
     /// A close undoes the last update. Holds the last updated key with its previous value.
     Forgets(Mutex<Option<(Vec<u8>, Vec<u8>)>>),
-    /// Syncs of the engine wait while this file exists.
+    /// Syncs of the engine, other than those of writes, wait while this file exists.
     SlowSyncs(PauseFile),
     /// Scans, counts, size queries and large reads of the engine wait while this file exists.
     SlowScans(PauseFile),

@@ -26,7 +26,8 @@ pub use open::{info, is_reference, kind, open};
 
 use crate::engine::Kind;
 
-/// Engines that fail on purpose, in builds for tests; they are in no list.
+/// Engines for tests, which are in no list of stores: engines that fail, wait, panic or lose writes on purpose, and
+/// engines of the build under a second name. Empty without the feature `fault-injection`.
 pub const FAULTY: &[Kind] = &[
     #[cfg(feature = "fault-injection")]
     faulty::FAILING,

@@ -1,4 +1,5 @@
-//! No-op engine: it does nothing, so that a measurement of it shows the harness overhead.
+//! No-op engine: it stores nothing, and answers reads and scans with the data that the harness expects, so that a
+//! measurement of the engine shows the harness overhead.
 
 use super::expected_data::Expected;
 use crate::engine::{

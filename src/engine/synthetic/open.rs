@@ -9,7 +9,8 @@ pub fn is_reference(store: &str) -> bool {
     store == NOTHING
 }
 
-/// Returns the description of a store of this build or of the no-op engine, or `None` if there is no such store.
+/// Returns the description of a store of this build, of an engine for tests or of the no-op engine. Returns `None` for
+/// other names, also for that of the calibration engine.
 pub fn info(store: &str) -> Option<&'static Info> {
     match is_reference(store) {
         true => Some(&noop::INFO),
@@ -17,7 +18,8 @@ pub fn info(store: &str) -> Option<&'static Info> {
     }
 }
 
-/// Returns a synthetic engine that can be served, though it is in no list; `None` for other names.
+/// Returns the calibration engine, which a server can serve though it is in no list of stores, if `store` is its name.
+/// Returns `None` for other names, and on other systems than Linux.
 pub fn kind(store: &str) -> Option<&'static Kind> {
     #[cfg(target_os = "linux")]
     if store == super::calibration::CALIBRATION {

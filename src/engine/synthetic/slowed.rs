@@ -1,5 +1,5 @@
-//! Engine wrapper that adds a fixed share to each operation's time, which `kvbench compare` must find
-//! (`benches/compare_proof.py`).
+//! Engine wrapper that adds a fixed share to the time of each read, write and scan, which `kvbench compare` must find
+//! (`benches/compare_proof.py`). Other calls, such as a sync without a write, take no longer.
 
 use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, Result, VisitPair, VisitValue};
 use std::{
@@ -7,7 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Environment variable with a store and the fraction of its speed that it loses: `btree=0.15`.
+/// Environment variable with a store and the fraction (from 0, below 1) of its speed that the store loses in reads,
+/// writes and scans: `btree=0.15`.
 const VARIABLE: &str = "KVBENCH_SLOWED";
 
 /// Returns `engine`, slowed down if the environment variable `KVBENCH_SLOWED` names `store`.
@@ -22,7 +23,7 @@ pub(super) fn as_asked(store: &str, engine: Box<dyn Engine>) -> Box<dyn Engine> 
 
 struct Slowed {
     engine: Box<dyn Engine>,
-    /// Added time as a fraction of the time that an operation takes.
+    /// Added time as a fraction of the time that a read, write or scan takes without it.
     more: f64,
 }
 

@@ -2,12 +2,13 @@
 
 use super::{ArgRange, Foreign, Input, Requests, inline, parse_integer};
 
-/// Limits on the size of a client's requests. The defaults are those of redis-server 7.0.
+/// Limits on the size of a client's requests. The defaults are those of redis-server 7.0, except `batch`, which Redis
+/// does not have.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Maximum length of an argument, in bytes (`proto-max-bulk-len`).
     pub bulk: usize,
-    /// Maximum length of an inline command and of a length line, in bytes.
+    /// Maximum number of bytes of an inline command or of a length line that are received without its end.
     pub line: usize,
     /// Maximum number of arguments of one request.
     pub args: usize,
@@ -40,7 +41,8 @@ impl Default for Limits {
     }
 }
 
-/// Protocol error: bytes that are not RESP. The connection replies with the text and closes.
+/// Protocol error: bytes that are not RESP, or a request beyond a limit. The server replies with the text, except to a
+/// client of another protocol, and closes the connection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages are Redis' and say it")]
 pub enum ProtocolError {
@@ -75,7 +77,7 @@ pub enum ProtocolError {
 
 /// Parses a length line of type `kind` with one to three digits; returns the length and the position of the
 /// next line. Nearly every length line has this form, which needs no search for CRLF and no general parser.
-/// Returns `None` for any other line.
+/// Returns `None` for any other line, and if fewer than six bytes were received from its start on.
 #[inline(always)]
 fn short_length(data: &[u8], at: usize, kind: u8) -> Option<(usize, usize)> {
     let digit = |byte: u8| usize::from(byte - b'0');
@@ -300,7 +302,8 @@ impl Decoder {
     }
 
     /// Returns the position of the first `byte` in the current line, or `None` if it was not received yet. The
-    /// search continues where the previous call stopped. Fails with `too_long` if the line is too long.
+    /// search continues where the previous call stopped. Fails with `too_long` if more than [`Limits::line`] bytes of
+    /// the line were received without `byte`.
     fn find(
         &mut self,
         data: &[u8],

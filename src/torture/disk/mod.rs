@@ -9,7 +9,7 @@
 //!
 //! The disk gives the guarantees of POSIX and of the usual journaling file systems, and no more: a file's bytes
 //! and length are durable after `fsync`, `fdatasync`, a synced `msync` or a write with `O_SYNC` or `O_DSYNC`, its
-//! name after a sync of its directory; a rename is atomic; changes of names reach the medium in order.
+//! name after a sync of its directory; a rename is atomic; changes of names in one directory reach the medium in order.
 
 mod cut;
 mod fuse;
@@ -58,7 +58,8 @@ pub fn hide_boot(hide: bool) {
     }
 }
 
-/// Checks that this machine can mount a simulated disk. The error says what is missing.
+/// Checks that this process may open the FUSE device, which a simulated disk needs; mounts nothing. The error says what
+/// is missing.
 pub fn check() -> Result<(), String> {
     fs::File::options().read(true).write(true).open(DEVICE).map(drop).map_err(|error| {
         format!(
@@ -110,7 +111,8 @@ impl Disk {
         Ok(Self { image, session: Some(session), at: at.into() })
     }
 
-    /// Cuts the power, after which every call fails, and returns what is left on the medium.
+    /// Cuts the power, and returns what is left on the medium. Afterwards the disk answers all reads, writes, syncs and
+    /// uses of names with `EIO`.
     pub fn cut(&self, cut: Cut, rng: &mut SmallRng) -> DiskImage {
         let keep = cut.draw(rng);
         DiskImage(lock(&self.image).cut(&keep, rng))

@@ -14,7 +14,8 @@ use std::{collections::BTreeSet, time::Duration};
 /// Maximum size in bytes of a value that a client writes.
 const LARGEST: u32 = 4 << 20;
 
-/// Total size in bytes of the values that a client sends between two checks before its values become small.
+/// Total size in bytes of the values that a client sends between two checks before its values become small. The value
+/// that a request sets for all keys of a group is counted once.
 pub(super) const BUDGET: u64 = 24 << 20;
 
 /// Requests that a client of a crash test has sent since the last check of the store, with their outcomes.
@@ -27,7 +28,8 @@ pub(in super::super) struct History {
     /// State of the client's keys after all requests that were sent.
     pub(super) ahead: State,
     pub(super) sent: Vec<Sent>,
-    /// `true` if the state after all requests is known, because no request was refused.
+    /// `true` if the state after all requests is known, because no request since the last check was refused, or may
+    /// have been refused without a reply.
     pub(super) certain: bool,
     pub(super) budget: u64,
 }
@@ -154,7 +156,8 @@ impl History {
         self.write(args, Expected::Number(new), vec![(index, Change::Add)])
     }
 
-    /// Returns a request that deletes some keys by DEL, or all keys of a group.
+    /// Returns a request that deletes, by one DEL, some keys of database 0 that are in no group, or all keys of one
+    /// group.
     fn del(&mut self) -> Request {
         let which = self.rng.random_range(0..3 * GROUPS.len());
         let indexes: BTreeSet<usize> = match groups().nth(which) {
@@ -177,7 +180,8 @@ impl History {
         Request { commands, checked_command, expected, write: None }
     }
 
-    /// Returns `true` if no request was refused since the last check, so that replies can be predicted.
+    /// Returns `true` if no request since the last check was refused, or may have been refused without a reply, so that
+    /// replies can be predicted.
     pub fn is_certain(&self) -> bool {
         self.certain
     }

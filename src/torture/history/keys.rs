@@ -17,9 +17,9 @@ pub(super) const FIRST_GROUP: usize = OFTEN_WRITTEN + ONCE;
 pub(super) const FIRST_COUNTER: usize = FIRST_GROUP + 2 + 4 + 8 + 16;
 pub(in super::super) const KEYS: usize = BIG + 1;
 
-/// Indexes of the keys of each client that are always set with an expiration time.
+/// Indexes of the keys of each client that are always set with an expiration time, if the server supports it.
 pub(super) const EXPIRING: Range<usize> = OFTEN_WRITTEN..OFTEN_WRITTEN + 32;
-/// Indexes of the keys of each client that are in database 1; two groups are among them.
+/// Indexes of the keys of each client that are in database 1, if the server supports SELECT; two groups are among them.
 pub(super) const IN_DATABASE_1: Range<usize> = FIRST_GROUP - 32..FIRST_GROUP + 6;
 
 /// 1 January 2100, in Unix time in milliseconds.

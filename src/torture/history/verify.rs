@@ -53,7 +53,8 @@ impl History {
         verdict
     }
 
-    /// Identifies the value of each key among those that it held at the last check or that were written since.
+    /// Identifies the value of each key among those that it held at the last check or that were written since. Adds a
+    /// failure to `faults` for a value that no client wrote, and for a wrong expiration time.
     fn recognise(&self, found: &[Option<ObservedValue>], faults: &mut Vec<String>) -> State {
         let mut candidates: Vec<Vec<Content>> =
             self.base.iter().map(|base| base.iter().copied().collect()).collect();
@@ -164,8 +165,9 @@ impl History {
         )
     }
 
-    /// Checks that each key holds the value of its last acknowledged write, or one that a later request may have
-    /// written.
+    /// Checks, after refused requests or unknown outcomes, that each key holds the value of its last acknowledged
+    /// write, or one that a later request may have written, and that the keys of each group are all equal. Reports a
+    /// failure if not, except for a loss that `promise` allows.
     fn judge_by_key(&self, found: &State, promise: AllowedLoss, fault_at: Duration, verdict: &mut Verdict) {
         let (possible, acknowledged) = self.possible();
         let keys = found.iter().zip(possible.iter().zip(&acknowledged)).enumerate();

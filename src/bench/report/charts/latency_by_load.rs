@@ -19,8 +19,8 @@ pub struct Loads<'c, 'r, 'a> {
     contests: Vec<&'c ComparisonGroup<'r, 'a>>,
 }
 
-/// Collects the comparison groups that run at a rate (open loop) and differ in nothing else, by workload. Workloads
-/// with only one rate are left out.
+/// Collects the comparison groups that run at a rate (open loop), by their workload without the rate. Workloads with
+/// only one comparison group are left out.
 pub fn of<'c, 'r, 'a>(contests: &'c [ComparisonGroup<'r, 'a>]) -> Vec<Loads<'c, 'r, 'a>> {
     let mut found: Vec<Loads<'c, 'r, 'a>> = Vec::new();
     for contest in contests.iter().filter(|contest| contest.is_paced()) {
@@ -65,8 +65,8 @@ fn points(loads: &Loads<'_, '_, '_>) -> BTreeMap<String, Vec<(f64, f64)>> {
     found
 }
 
-/// Draws a line for each store: the 99th percentile of the latency at each rate, over all repetitions
-/// together.
+/// Draws a line for each store: the 99th percentile of the latency at each rate, over all repetitions together or, if
+/// the result file has no histograms, of the repetition with the median throughput.
 pub fn chart(loads: &Loads<'_, '_, '_>, styles: &Styles) -> Option<Result<String, askama::Error>> {
     let found = points(loads);
     let all = || found.values().flatten();

@@ -1,4 +1,5 @@
-//! Charts as SVG, drawn when the page is written: they need no script and can be printed.
+//! Charts as SVG, drawn when the page is written. The page contains them compressed, and its script decompresses those
+//! of a table when the table is opened.
 
 use super::{comparison_group::ComparisonGroup, measured_cell::Entry};
 use crate::bench::result::{

@@ -15,8 +15,8 @@ use super::{normal, student};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Number of blocks (repetitions of an interleaved comparison) before its first evaluation; the noise is estimated from
-/// them.
+/// Number of blocks (repetitions of an interleaved comparison) from which the noise is estimated and the looks are
+/// planned. The first look follows at once, unless the plan has 6 or 7 blocks: it then has one look, after the last.
 pub const FIRST_LOOK: u32 = 5;
 /// Maximum number of times that an interleaved comparison is evaluated.
 const MAX_LOOKS: u32 = 5;

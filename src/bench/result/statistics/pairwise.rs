@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 pub struct Pairwise {
     /// Compared pairs of stores. A pair with fewer than [`ENOUGH`] common blocks (repetitions) is absent.
     pairs: Vec<Pair>,
-    /// Indices of the stores, the highest mean rate first.
+    /// Indices of the stores, the best one first: by mean rates or, if the pairs were judged before, by mean ratios.
     order: Vec<usize>,
 }
 
@@ -55,8 +55,9 @@ pub struct RankGroups {
     /// Indices of the winner's group: the best store, and all stores that are shown to differ from it by less than the
     /// margin, below which stores count as equal.
     pub winners: Vec<usize>,
-    /// Indices of the stores for which neither a difference from the best store nor equality to it (within the margin)
-    /// is shown.
+    /// Indices of the stores for which neither equality to the best store (within the margin) nor a lower rate is
+    /// shown. If the order is not that of the mean rates, a store that is shown to be faster than the first one is here
+    /// too.
     pub undecided: Vec<usize>,
     /// Indices of the stores that are shown to be slower than the best store, and not shown to differ from it by less
     /// than the margin.
@@ -133,7 +134,8 @@ impl Pairwise {
             && self.pairs.iter().all(|pair| pair.verdict.is_decided())
     }
 
-    /// Returns the indices of the stores, the highest mean rate first.
+    /// Returns the indices of the stores, the best one first: by their mean rates or, of a comparison that was made by
+    /// [`judged`](Self::judged), by their mean ratios to the other stores.
     pub fn order(&self) -> &[usize] {
         &self.order
     }

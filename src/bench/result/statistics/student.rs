@@ -62,8 +62,8 @@ fn within(t: f64, freedom: f64) -> f64 {
     }
 }
 
-/// Returns a positive lower limit for the two-sided p-value of `t`, at most 1e-14. For a large `t`, `1 - within(t)` is
-/// only rounding noise and may be 0.
+/// Returns the least number that [`two_sided`] returns for `t`: an upper bound of the true p-value, or 1e-14 if that is
+/// less. For a large `t`, `1 - within(t)` is only rounding noise and may be 0.
 fn tail_bound(t: f64, freedom: f64) -> f64 {
     let angle = FRAC_PI_2 - (t / freedom.sqrt()).atan();
     // The probability beyond `t` is below sin(angle)^freedom for all degrees of freedom.

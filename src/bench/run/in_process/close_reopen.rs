@@ -16,8 +16,9 @@ use std::time::Instant;
 /// Function that opens the store of a job, for the first time or again.
 pub(super) type Open<'s> = &'s dyn Fn() -> Result<Box<dyn Engine>, String>;
 
-/// Compacts the files, opens the store again and compares its number of keys with `live`. Returns the outcome with the
-/// time of the compaction, and the opened engine.
+/// Compacts the files and opens the store again. Returns the outcome with the time of the compaction, and the opened
+/// engine. After a compaction that succeeded, a number of keys other than that of `live` is a fault; an engine that
+/// cannot compact is reported as unsupported.
 pub(super) fn compact(
     engine: Box<dyn Engine>,
     live: &KeyLedger,

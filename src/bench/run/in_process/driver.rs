@@ -50,9 +50,9 @@ pub(super) struct Shared<'b> {
 }
 
 impl InProcessBench<'_> {
-    /// Runs workloads at the same time, until the first of them ends. Returns one result for each workload. A thread
-    /// that panics ends, and its panic is a fault of its workload. `usage` reads the resources that the process has
-    /// used so far; it is called before and after the measurement.
+    /// Runs workloads at the same time, each after its warm-up, until the first of them ends. Returns one result for
+    /// each workload. A thread that panics ends, and its panic is a fault of its workload. `usage` reads the resources
+    /// that the process has used so far; it is called before and after the measurement.
     pub fn run(&self, workloads: &[&Workload], usage: impl Fn() -> ProcessUsage) -> Vec<PhaseResult> {
         let threads: u32 = workloads.iter().map(|workload| workload.threads).sum();
         let shared = Shared::new(self, threads, workloads.first().map_or(0, |first| first.threads));
@@ -95,9 +95,9 @@ impl InProcessBench<'_> {
 }
 
 impl InProcessBench<'_> {
-    /// Executes the operations of the workload's first thread on this thread, as a closed loop. The memory of
-    /// the operations can then be returned to the system: glibc keeps the end of a heap that another thread
-    /// used.
+    /// Executes the operations of the workload's first thread on this thread, as a closed loop without a warm-up or a
+    /// time limit. A panic is not caught, and the result has no resource usage. The memory of the operations can then
+    /// be returned to the system: glibc keeps the end of a heap that another thread used.
     pub fn run_here(&self, workload: &Workload) -> PhaseResult {
         let clock = Clock::start();
         let chooser = Worker::chooser(self, workload).for_thread(0, workload.salted_seed());

@@ -1,5 +1,6 @@
-//! Group commit of the writes of many threads through the server's commit queue: a commit thread takes all waiting
-//! writes and commits them with one sync; meanwhile the next group gathers.
+//! Group commit of the writes of many threads through the server's commit queue: a commit thread takes the waiting
+//! writes, up to a limit in bytes, and commits them together, with one sync if the fsync policy is `always`; meanwhile
+//! the next group gathers.
 
 use crate::{
     bench::{data::expirations::Lifetime, result::Operation, run::panics},

@@ -95,8 +95,8 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     Ok(reports)
 }
 
-/// Adds to each measured cell of a job the time of the load in seconds, and what was found at the end of the job: by the
-/// close, the verification and the reopening.
+/// Adds to each measured cell of a job the time of the load in seconds, and what was found at the end of the job: by
+/// the close, the verification and the reopening.
 fn add_load_and_end(reports: &mut [Report], job: &Job, load_seconds: Option<f64>, end: &CloseReport) {
     let last = job.steps().last().unwrap_or_default();
     for cell in &job.cells {
@@ -170,8 +170,9 @@ impl MeasuredStore<'_> {
         Ok(self)
     }
 
-    /// Measures cells of operations that run at the same time, and compares the number of keys before and after with
-    /// the expected one.
+    /// Measures cells of operations that run at the same time. Compares the store's number of keys with the expected
+    /// one before, if the engine counts keys in constant time, and after, if it does or the cells insert or delete
+    /// keys. A difference is a fault, unless the cells do not determine the number or an operation failed.
     fn counted(&self, cells: &[Cell]) -> Result<Vec<Measurement>, String> {
         let (engine, live) = (self.opened.engine(), self.live);
         let real = !cells.iter().any(|cell| cell.reference || synthetic::is_reference(&cell.target.store));
@@ -227,8 +228,8 @@ impl MeasuredStore<'_> {
         Ok(measurements)
     }
 
-    /// Opens the store again without its files in the page cache, if `--cold` is given or the cells count the reads of
-    /// a device of their own.
+    /// Opens a store with files again without these files in the page cache, if `--cold` is given or the cells count
+    /// the reads of a device of their own. Otherwise leaves the store as it is.
     fn with_cold_cache(mut self, job: &Job, cells: &[Cell]) -> Result<Self, String> {
         let own_device = reads_own_device(cells);
         if self.files.is_none() || !(job.cold || own_device) {

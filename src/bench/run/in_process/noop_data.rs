@@ -17,7 +17,8 @@ struct Pairs {
     numbers: OnceLock<HashMap<Vec<u8>, u64>>,
 }
 
-/// Returns the pairs of `data` that exist according to `live`, for the no-op engine, which stores none.
+/// Returns the pairs for the no-op engine, which stores none: scans visit the keys that exist according to `live`, and
+/// a read finds every key of `data`, also one that is deleted or not inserted yet, with the newest version in `live`.
 pub(super) fn of(data: &Arc<Data>, live: &Arc<KeyLedger>) -> Arc<dyn Expected> {
     Arc::new(Pairs { data: Arc::clone(data), live: Arc::clone(live), numbers: OnceLock::new() })
 }

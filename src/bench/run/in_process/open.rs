@@ -62,7 +62,8 @@ type OpenAs<'s> = &'s dyn Fn(&OpenOptions) -> Result<Box<dyn Engine>, String>;
 
 /// Opens a store and loads its keys. The load runs under the fsync policy `no`, whatever the policy of the cells:
 /// otherwise an engine that fixes its policy when it is opened would sync each batch, and other engines only the end.
-/// Returns the engine, closed and opened again under `options`, and the seconds of the load (`None` without keys).
+/// Returns the engine, closed and opened again under `options`, and the seconds of the load. A store in memory is not
+/// opened again; without keys nothing is loaded, and the seconds are `None`.
 pub(super) fn loaded(
     open: OpenAs<'_>,
     options: &OpenOptions,

@@ -34,7 +34,8 @@ use std::{
 const READY: &str = "ready";
 
 /// Measures how long a store whose process was killed while it updated takes to open and to return a first value.
-/// `cell` is the only cell of the job.
+/// Afterwards compares values, if there are many keys only of evenly spaced ones, and the number of keys. `cell` is the
+/// only cell of the job.
 pub(super) fn measure(job: &Job, cell: &Cell) -> Result<Outcome, String> {
     kill_under_load(job)?;
     // What the killed process had written is in the page cache; on the device too, it can be dropped.
@@ -91,7 +92,7 @@ fn kill_under_load(job: &Job) -> Result<(), String> {
 }
 
 /// Writes the job to the standard input of the process, and returns the first line of its standard output: [`READY`],
-/// or an error.
+/// the text of an error, or nothing if the process has ended without a line.
 fn order(job: &Job, child: &mut Child) -> io::Result<String> {
     // Kept in the child: the process ends when its standard input is closed.
     let stdin = child.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;

@@ -67,8 +67,9 @@ pub(super) fn serve(
 impl InProcessBench<'_> {
     /// Runs a workload in the slices that `next` returns, until it returns `None`. `next` is called with the report of
     /// the slice before while all threads are parked. The clock of the result is the sum of the slices. `usage` reads
-    /// the resources that the process has used so far; those of warm-ups at the start do not count. `drain` makes the
-    /// store do its deferred work, after slices that are followed by write-back.
+    /// the resources that the process has used so far: at the start, before each slice up to the first measured one,
+    /// and at the end. The result has the difference from the first measured slice to the end. `drain` makes the store
+    /// do its deferred work, after slices that are followed by write-back.
     pub fn run_slices(
         &self,
         workload: &Workload,

@@ -72,7 +72,7 @@ enum Found {
     Right,
     /// A value that the store returned although its expiration time had passed before the read.
     Outlived,
-    /// A value that was written to this key, but with this version, which a read may no longer return.
+    /// A value of this key with this version, which is older or newer than the versions that the read may return.
     Stale(u32),
     Wrong,
 }
@@ -120,7 +120,8 @@ impl<'b> Worker<'b> {
     }
 
     /// Executes operations of the mix, and commits the last batch. Stops at the time or the number of operations in
-    /// `end`, when `end.stop` is set, or after too many faults. Without a mix, does nothing.
+    /// `end`, after its first operation when `end.stop` is set, after 1000 faults, or with a fault if no key is left
+    /// for an operation. Without a mix, does nothing.
     pub fn run(&mut self, mix: Option<Mix>, end: End<'_>) {
         let Some(mix) = mix else { return };
         let mut left = end.operations;
@@ -160,7 +161,8 @@ impl<'b> Worker<'b> {
     }
 
     /// Executes one operation of the mix, whose latency counts from `start`, and returns the time after it, both in
-    /// nanoseconds of the clock. `None` if no key is left for the operation.
+    /// nanoseconds of the clock. A write that does not fill its batch is not committed yet; in an open loop the
+    /// returned time is then `start`. `None` if no key is left for the operation.
     #[inline]
     fn perform(&mut self, operation: Operation, start: u64) -> Option<u64> {
         match operation {
@@ -373,8 +375,9 @@ impl<'b> Worker<'b> {
         outcome.map_err(|error| error.to_string())
     }
 
-    /// Reads and replaces the value of key `index`, under a lock against other read-modify-writes of the key. Returns
-    /// the time after it in nanoseconds of the clock.
+    /// Commits the waiting writes of this thread, then reads and replaces the value of key `index`, under a lock
+    /// against other read-modify-writes of the key. An expired or deleted key is not written. Returns the time
+    /// afterwards in nanoseconds of the clock.
     fn read_modify_write(&mut self, index: u64, start: u64) -> u64 {
         self.commit();
         let held = self.bench.hold(index);
@@ -410,7 +413,7 @@ impl<'b> Worker<'b> {
             true => self.chooser.up_to(self.workload.scan_length),
             false => self.workload.scan_length.max(1),
         };
-        let data = self.bench.data;
+        let (data, live) = (self.bench.data, self.bench.live);
         let index = self.bounds(index);
         let range = KeyRange {
             start: Bound::Included(&self.key),
@@ -422,7 +425,10 @@ impl<'b> Worker<'b> {
         let (mut visited, mut fault) = (0, None);
         let mut visit = |key: &[u8], value: &[u8]| {
             let right = match visited {
-                0 if is_whole_key => key == self.key.as_slice(),
+                // Another thread may have deleted the key since it was chosen.
+                0 if is_whole_key => {
+                    key == self.key.as_slice() || (key > self.key.as_slice() && live.is_deleted(index))
+                }
                 0 => key.starts_with(&self.key),
                 _ => key > last.as_slice(),
             };

@@ -73,8 +73,9 @@ impl Left {
     }
 }
 
-/// Returns the record of a slice of `store`, of which the first `discarded_seconds` do not count. Nothing counts of a
-/// slice that is not twice as long.
+/// Returns the record of a slice of `store`. Operations that end in the first `discarded_seconds` do not count, nor
+/// does the time until the last of them ends, in whole milliseconds. Nothing counts of a slice that is less than twice
+/// as long as `discarded_seconds`.
 #[expect(clippy::cast_precision_loss, reason = "seconds")]
 fn record(store: usize, report: &SliceReport, discarded_seconds: f64) -> SliceRecord {
     let discarded = nanoseconds(discarded_seconds);

@@ -91,7 +91,8 @@ impl Instance {
         self.job.concluded(reports)
     }
 
-    /// Syncs the files of the store after its deferred work. Adds the time to the report of its slice.
+    /// Syncs the files of the store, if it has any, after its deferred work. Adds the time to the report of its slice;
+    /// an error of the sync is a failure of the store.
     fn write_back(&mut self, report: &mut SliceReport) {
         let begin = Instant::now();
         let is_persistent = self.job.cells.iter().any(|cell| cell.target.persistent);

@@ -2,8 +2,9 @@
 //!
 //! The stores of a table are compared in blocks. In a block each store is a fresh instance, a process of its own with
 //! its own load, and all have one seed. Blocks are measured until an evaluation decides the comparison, the planned
-//! number of blocks is measured (see [`statistics`](crate::bench::result::statistics)), or the budget of time is used
-//! up. In a duel a table has one store, and its instances are processes of two programs.
+//! number of blocks is measured (see [`statistics`](crate::bench::result::statistics)), without `--detect` five blocks
+//! are measured, the budget of time is used up, or fewer than two stores are left that have not failed. In a duel a
+//! table has one store, and its instances are processes of two programs.
 
 pub mod block;
 pub mod instance;
@@ -45,7 +46,8 @@ const LEAST_WRITTEN: f64 = 3.0;
 /// Memory in bytes that must stay free when all stores are loaded; at most three quarters of the available memory.
 const FREE_MEMORY: f64 = 2_147_483_648.0;
 
-/// Returns the comparisons of a run: one for each table with at least two stores.
+/// Returns the comparisons of a run: one for each table with at least two cells, of two stores or, in a duel, of one
+/// store in two programs.
 pub(super) fn comparisons(cells: &[Cell], interleave: Interleave) -> Vec<Comparison> {
     let cells: Vec<&Cell> = cells.iter().filter(|cell| !cell.reference).collect();
     let comparison = |table: &str| {
@@ -65,8 +67,8 @@ pub(super) fn comparisons(cells: &[Cell], interleave: Interleave) -> Vec<Compari
     all.filter(|comparison| comparison.cells.len() > 1).collect()
 }
 
-/// Returns an error message if the stores of a table may need more memory than is available, since all of them are
-/// loaded at once. Returns none if the available memory is unknown.
+/// Returns an error message if the stores of a table may need more memory than is available without [`FREE_MEMORY`],
+/// since all of them are loaded at once. Returns no error if the available memory is unknown.
 pub(super) fn check_memory(comparisons: &[Comparison], cells: &[Cell]) -> Result<(), String> {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let Some(kib) = process_usage::field(&text, "MemAvailable:") else { return Ok(()) };
@@ -99,7 +101,8 @@ fn memory(cell: &Cell) -> f64 {
     if holds_all || !cell.target.persistent { data } else { data.min(cell.target.cache_bytes as f64) }
 }
 
-/// Measures all comparisons of a run.
+/// Measures the cells of a run that are in no comparison, then all comparisons. Ends with an error if a signal stops
+/// the run.
 pub(super) fn measure(options: &Options, interleave: Interleave, run: &mut Run) -> Result<(), Error> {
     measure_references(options, run)?;
     for number in 0..run.comparisons.len() {
@@ -158,7 +161,8 @@ struct Measured {
 }
 
 impl Measured {
-    /// Returns the share of the CPUs that other processes used, from 0 to 1; 1 if they kept the device busy.
+    /// Returns the share of the CPUs that other processes and virtual machines used, from 0 to 1: 0 if it is not known,
+    /// 1 if the device was never idle after a slice's write-back.
     fn disturbed_part(&self) -> f64 {
         match self.slices.iter().any(|slice| slice.left_device_busy) {
             true => 1.0,
@@ -238,7 +242,8 @@ impl Controller<'_> {
         Ok(())
     }
 
-    /// Measures a block, repeats it while other processes use too much of the CPUs, and adds it to the comparison.
+    /// Measures a block, at most `attempts` times while other processes use more of the CPUs than `--foreign` allows,
+    /// and adds the least disturbed measurement to the comparison, and the reports of its stores to the run.
     fn block(
         &mut self,
         run: &mut Run,

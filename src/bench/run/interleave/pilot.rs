@@ -13,10 +13,11 @@ use crate::bench::result::comparison::{PilotRate, Slicing, Work};
 const ALONE: u64 = 2_000_000_000;
 /// Minimum length of a slice, in nanoseconds.
 const MIN_SLICE: u64 = 100_000_000;
-/// Length in nanoseconds up to which slices are doubled until the rates in turn and alone agree.
+/// Maximum length in nanoseconds to which the pilot lengthens slices until their discarded start is short enough and
+/// the rates in turn and alone agree. Slices that begin longer keep their length.
 const MAX_DOUBLED: u64 = 800_000_000;
-/// Length of a slice, as a multiple of the time at its start that does not count; for a workload that writes, also as a
-/// multiple of the longest operation.
+/// Minimum length of a slice, as a multiple of the time at its start that does not count; for a workload that writes,
+/// also as a multiple of the longest operation of a store that runs alone.
 const MULTIPLE: u64 = 10;
 /// Minimum running time of each store in the pilot's slices in turn, in nanoseconds.
 const IN_TURN: u64 = 800_000_000;
@@ -36,7 +37,7 @@ pub struct Requirements {
     pub writes: bool,
     /// Minimum length, in seconds, of the slices of time in which the compared stores take turns.
     pub min_slice_seconds: f64,
-    /// Running time of each store in a block in seconds; for a workload that writes, that of the fastest store.
+    /// Running time of each store in a block in seconds; for a workload that writes, the minimum for the fastest store.
     pub seconds: f64,
 }
 
@@ -135,8 +136,9 @@ impl Pilot {
         self.write_back += report.write_back.unwrap_or(0);
     }
 
-    /// Returns the number of operations in each millisecond of a slice: the median over the slices in turn, in which
-    /// the work of other processes hardly shows.
+    /// Returns the number of the store's operations in each millisecond of a slice while the stores take turns: the
+    /// median of that millisecond over the store's turns with the present slice length. The work of other processes
+    /// hardly shows in a median. The result is as long as the shortest turn.
     fn profile(&self) -> Vec<u64> {
         let bins = self.turns.iter().map(Vec::len).min().unwrap_or(0);
         let median = |bin: usize| {
@@ -240,7 +242,7 @@ mod tests {
         // Write-back takes half of the time of the operations.
         assert!((slicing.block_seconds() - 1.5 * 33.0).abs() < 0.1, "{slicing:?}");
 
-        /// Fake store with one operation of 50 ms.
+        /// Fake store whose longest operation in each slice takes 50 ms.
         struct Stalls(FakeStore);
         impl Sliced for Stalls {
             fn run(&mut self, slice: Slice) -> Option<SliceReport> {

@@ -35,9 +35,10 @@ pub struct SliceReport {
     pub nanoseconds: u64,
     /// Number of operations that ended in each millisecond of the slice.
     pub bins: Vec<u64>,
-    /// Duration of the store's longest operation in all slices so far, in nanoseconds.
+    /// Duration of the store's longest operation in all slices so far, without warm-ups, in nanoseconds; in the report
+    /// of a warm-up, of that warm-up alone.
     pub longest: u64,
-    /// `true` if an operation failed, so that the store is not measured further.
+    /// `true` if an operation, the deferred work or the sync failed, so that the store is not measured further.
     pub has_failed: bool,
     /// Time of the deferred work and of the sync after the slice, in nanoseconds; `None` if none followed.
     pub write_back: Option<u64>,

@@ -32,7 +32,8 @@ pub(super) struct Shared {
     pub barrier: Barrier,
     /// Number of clients of the first workload that still run; with the last of them all workloads end.
     pub leaders: AtomicU32,
-    /// `true` when all clients of the first workload have ended.
+    /// `true` when all clients of the first workload have ended, a client has panicked, or a thread has failed: clients
+    /// of other workloads then stop.
     pub stop: AtomicBool,
 }
 
@@ -51,6 +52,6 @@ pub(super) enum Role {
     WarmUp,
     /// Client of the first workload: when all of these have stopped, the measurement ends.
     Leader,
-    /// Client of another workload, which stops when all clients of the first workload have stopped.
+    /// Client of another workload, which stops, after at least one operation, when [`Shared::stop`] is `true`.
     Follower,
 }

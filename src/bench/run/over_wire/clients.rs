@@ -32,7 +32,8 @@ use tokio::{
 
 impl WireBench {
     /// Runs workloads against the server at the same time, until the first of them ends. Returns one result for each
-    /// workload. A client that panics ends, and its panic is a fault of its workload; a panic of a thread is an error.
+    /// workload. A client that panics ends, and its panic is a fault of its workload. Fails if a client cannot connect,
+    /// or if a thread panics.
     pub(super) fn run(
         &self,
         workloads: &[&Workload],
@@ -110,8 +111,8 @@ impl Shared {
         Ok((start, recorders))
     }
 
-    /// Runs the warm-up of the clients of one thread. Returns the clients, and their records, of which only the faults
-    /// count.
+    /// Runs the warm-up of the clients of one thread, for the time that the first workload specifies. Returns the
+    /// clients, and a record for each workload, of which only the faults count; no record if no workload has a warm-up.
     fn warm_up(self: &Arc<Self>, runtime: &Runtime, clients: Vec<Placed>) -> (Vec<Placed>, Vec<Recorder>) {
         let steady = self.workloads.iter().map(|workload| workload.warm_up());
         let mixes: Vec<_> = steady.map(|steady| Mix::new(&steady?)).collect();
@@ -177,8 +178,8 @@ impl Shared {
     }
 
     /// Waits until a client's task has ended, and returns the client for further use. A panic is a fault of its
-    /// workload and ends the measurement, since otherwise a client that panicked in the warm-up would be missing among
-    /// the clients whose end the others wait for.
+    /// workload, the result is `None`, and the clients of all workloads but the first stop: they wait for the end of
+    /// each client of the first workload, and the count of these does not become 0 without the client that panicked.
     async fn joined<C>(&self, task: ClientTask<C>) -> Option<C> {
         let error = match task.task.await {
             Ok(client) => return Some(client),

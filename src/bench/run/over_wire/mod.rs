@@ -117,9 +117,9 @@ fn can_start_again(target: &Target) -> bool {
     target.persistent && target.address.is_none()
 }
 
-/// Returns a server that holds the keys of the first cell, and the seconds of their load. As in process, the
-/// load runs under the fsync policy `no`: by a server that ends before the server with the cells' policy
-/// starts.
+/// Returns a server that holds the keys of the first cell, and the seconds of their load (`None` without keys). If the
+/// job starts the server and the store has files, the load runs under the fsync policy `no`, as in process: by a server
+/// that ends before the server with the cells' policy starts. Otherwise the returned server itself is loaded.
 fn loaded(
     job: &Job,
     first: &Cell,

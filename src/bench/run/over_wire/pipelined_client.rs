@@ -101,8 +101,8 @@ impl Client {
         })
     }
 
-    /// Sends operations of the mix until a limit of `end` is reached. A broken connection ends the client and counts as
-    /// an error.
+    /// Sends operations of the mix until a limit of `end` is reached, the thread's clients of the workload have had
+    /// 1000 faults, or no key is left. A broken connection ends the client and counts as an error.
     pub async fn run(&mut self, shared: &Shared, recorder: &RefCell<Recorder>, mix: &Mix, end: End) {
         let mut left = end.operations;
         let outcome = async {

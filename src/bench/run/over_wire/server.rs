@@ -118,8 +118,8 @@ impl Server {
         Ok(Self { address, pid: Some(pid), kind: Kind::Program, files })
     }
 
-    /// Connects to an external server. Returns an error if it holds keys, unless the user allowed the run to
-    /// remove them.
+    /// Connects to an external server, after removing all of its keys if the user allowed that (`--flush-target`).
+    /// Returns an error if the server holds keys.
     fn foreign(job: &Job, name: &str) -> Result<Self, String> {
         let address = address_of(name).map_err(|error| format!("{name}: {error}"))?;
         let error = |error| format!("{name}: {error}");
@@ -180,7 +180,8 @@ impl Server {
     }
 
     /// Shuts down a server of this job; removes all keys from an external server. Returns the seconds of the shutdown
-    /// and the size of the remaining files, both `None` for an external server.
+    /// and the size of the remaining files (`None` for a store in memory), both `None` for an external server. Fails if
+    /// the server does not exit with success.
     pub fn stop(&self) -> Result<(Option<f64>, Option<FileSize>), String> {
         if self.kind == Kind::Foreign {
             unmeasured_requests::flush(self.address).map_err(|error| format!("FLUSHDB: {error}"))?;

@@ -1,4 +1,5 @@
-//! Background thread of the engine `bitcask`: it syncs, merges segments, and writes hint files.
+//! Background thread of the engine `bitcask`: it syncs, merges segments, and writes hint files, and the manifest if an
+//! earlier attempt to write that failed.
 
 use super::{description::NAME, load_hint, segment_io::Files};
 use crate::engine::{Error, Result};
@@ -91,8 +92,9 @@ impl Background {
         first
     }
 
-    /// Makes the background thread look for segments to sync, to merge or to write hint files for, and waits until no
-    /// such work is left, or until the thread has ended.
+    /// Makes the background thread look for segments to sync, to merge or to write hint files for, and waits until it
+    /// has done this work, until the work has failed with an error, which is only logged, or until the thread has
+    /// ended.
     pub(super) fn finish(&self) {
         self.wake();
         drop(self.signals.wait(|jobs| !jobs.busy && !jobs.look && !jobs.rewrite));

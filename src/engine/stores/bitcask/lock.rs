@@ -26,7 +26,8 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// Fails if another process has locked the directory, or if the operating system refuses.
+    /// Fails if another process has locked the directory, if the path changes meanwhile, or if the operating system
+    /// refuses.
     pub(super) fn take(directory: &Path) -> Result<Self> {
         let file = files::open_locked(&directory.join(LOCK), directory)?;
         let directory = directory.canonicalize().map_err(Error::io("open", directory))?;

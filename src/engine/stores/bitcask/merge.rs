@@ -37,8 +37,8 @@ const STEP_BYTES: usize = 128 << 10;
 /// than the length of two segments, are dead: clients' writes are then faster than merges.
 const LARGE_STEP_BYTES: usize = 1 << 20;
 
-/// Minimum pause after a step of a merge, unless clients' writes are faster than merges; also the interval at which a
-/// merge checks whether running scans have ended.
+/// Minimum pause after a step of a merge that has values or deletes to append, unless clients' writes are faster than
+/// merges; also the interval at which a merge checks whether running scans have ended.
 const PAUSE: Duration = Duration::from_micros(200);
 
 /// Maximum number of bytes that one step of a merge appends to the active segment in addition to the records of the
@@ -52,7 +52,8 @@ const FREE_MARGIN: u64 = 16 << 10;
 /// an eighth.
 const MIN_GAIN: u64 = 8;
 
-/// Function that a merge calls before each of its steps; the merge ends early if it returns `true`.
+/// Function that a merge calls before each of its steps, and repeatedly while the merge waits for scans to end. The
+/// merge ends early if the function returns `true`.
 pub(super) type Stop<'s> = &'s dyn Fn() -> bool;
 
 /// Segment to merge, and what the merge needs to know of it.
@@ -98,8 +99,8 @@ impl Files {
         self.segments.len() > 1 && all.saturating_sub(live) > live.max(self.space.segment())
     }
 
-    /// Returns the segment that the background thread must merge next, or `None` if too few bytes are dead for a merge,
-    /// or none fits on the disk.
+    /// Returns the segment that the background thread must merge next. Returns `None` if too few bytes are dead for a
+    /// merge and the disk is not short of space, or if no merge fits on the disk and frees enough.
     ///
     /// # Errors
     ///

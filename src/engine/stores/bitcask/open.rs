@@ -254,7 +254,8 @@ fn load(lock: Lock, listing: &Listing, most_open: u64) -> Result<Files> {
 ///
 /// # Errors
 ///
-/// Fails if the line is corrupt: it was synced before the segment was listed, so no crash can have done that.
+/// Fails if the line is that of a newer format, or if the line is corrupt: it was synced before the segment was listed,
+/// so no crash can have done that.
 fn check_start(path: &Path) -> Result<()> {
     let file = File::open(path).map_err(Error::io("open", path))?;
     verbatim_id(&file).map(drop).map_err(|_| {
@@ -270,7 +271,7 @@ fn check_start(path: &Path) -> Result<()> {
 }
 
 /// Takes a shared lock on the data at `path` for a check, and returns the lock file. Returns `None` if there is no lock
-/// file, as in a partial backup. Fails if a server has the data open.
+/// file, as in a partial backup. Fails if another process has the data open, for example a server.
 fn lock_shared(path: &Path) -> Result<Option<File>> {
     let lock = match File::open(path.join(LOCK)) {
         Ok(lock) => lock,
@@ -285,7 +286,8 @@ fn lock_shared(path: &Path) -> Result<Option<File>> {
 }
 
 /// Checks the data at `path` for corruption: reads every byte of all segments, and compares the hint files with them.
-/// Corruption of a segment is an error; an invalid hint file is only a remark of the report.
+/// Corruption of a segment is an error. A missing or invalid hint file, and an incomplete write at the end of the last
+/// segment, are only remarks of the report.
 pub(super) fn check(path: &Path) -> Result<CheckReport> {
     let _lock = lock_shared(path)?;
     let listing = Listing::of(path, manifest_of(path)?.as_ref())?;

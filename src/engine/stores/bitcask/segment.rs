@@ -234,7 +234,7 @@ impl LiveSegments {
     }
 }
 
-/// Segments that merges have removed since the [`View`] of a scan was created.
+/// Segments that merges have removed since the [`View`] of a scan, or of a read of many keys, was created.
 type Removed = Mutex<Vec<Arc<Segment>>>;
 
 /// List of all segments of an open `bitcask` store, shared by its threads.
@@ -243,7 +243,7 @@ pub(super) struct Segments {
     live: ShardedLock<LiveSegments>,
     /// Total length of all sealed segments of the store, in bytes.
     sealed: AtomicU64,
-    /// Removed segments that scans may still read: one list for each [`View`] that exists.
+    /// Removed segments that scans and reads of many keys may still need: one list for each [`View`] that exists.
     views: Mutex<Vec<Arc<Removed>>>,
 }
 
@@ -280,8 +280,8 @@ impl Segments {
         self.push(segment);
     }
 
-    /// Returns `true` if `segment` must not be removed yet: a running scan may still read it, and its file, now closed,
-    /// would have to be kept open beyond the limit of open files.
+    /// Returns `true` if `segment` must not be removed yet: a running scan, or a read of many keys, may still read the
+    /// segment, and its file, now closed, would have to be kept open beyond the limit of open files.
     pub(super) fn must_keep_for_scans(&self, segment: &Segment) -> bool {
         segment.file.get().is_none() && segment.files.is_full() && !lock(&self.views).is_empty()
     }
@@ -335,7 +335,8 @@ impl Segments {
     }
 }
 
-/// View of the segments, for scans: also finds segments that were removed since the view was created.
+/// View of the segments, for scans and for reads of many keys: also finds segments that were removed since the view was
+/// created.
 pub(super) struct View<'s> {
     segments: &'s Segments,
     removed: Arc<Removed>,

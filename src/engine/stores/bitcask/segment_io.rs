@@ -268,8 +268,8 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// Fails if the old segment cannot be synced or the new one cannot be created; writes continue in the old one. A
-    /// manifest that cannot be written is only logged.
+    /// Fails if the directory was moved, the old segment cannot be synced or the new one cannot be created; writes
+    /// continue in the old one. A manifest that cannot be written is only logged.
     pub(super) fn try_roll(&self, writer: &mut Writer) -> Result<()> {
         // A sealed segment without a record would look like one that was truncated.
         if writer.active.len() <= EMPTY {
@@ -406,8 +406,8 @@ impl Gathered {
         self.found.push((place, begin, self.keys.len()));
     }
 
-    /// Reads the collected values in their order on disk, and calls `visit` for each, with an error for one that is
-    /// corrupt, until `visit` breaks. `find` returns a segment by its number.
+    /// Reads the collected values in their order on disk, and calls `visit` for each, with an error for a value that
+    /// cannot be read, until `visit` breaks. `find` returns a segment by its number.
     fn read(
         mut self,
         find: impl Fn(u32) -> Option<Arc<Segment>>,

@@ -21,11 +21,13 @@ const AHEAD: u64 = 2 << 20;
 /// Number of bytes that an extension of LMDB's file reads ahead in addition to [`AHEAD`].
 const STEP: u64 = 4 << 20;
 
+/// State of the extension of LMDB's data file ahead of its data.
 pub(super) struct Growth {
     file: File,
     page_size: u64,
     advice: Advice,
-    /// Offset in the data file up to which it was extended and read ahead, in bytes.
+    /// Offset in the data file up to which it was extended and read ahead, in bytes; before the first extension, the
+    /// length of the file when it was opened.
     prepared: Mutex<u64>,
 }
 
@@ -38,8 +40,9 @@ impl Growth {
     }
 
     /// Extends the data file behind the pages of the last commit and reads that part ahead, unless enough was read
-    /// already. Must be called while a write transaction is open: only then does no other thread change the file's
-    /// length.
+    /// already. After an extension, switches the kernel's read-ahead of the memory map off if the data exceed the limit
+    /// of `--read-ahead`. Must be called while a write transaction is open: only then does no other thread change the
+    /// file's length.
     pub(super) fn keep_ahead(&self, env: &Env<WithTls>) {
         let info = env.info();
         let used = (info.last_page_number as u64 + 1) * self.page_size;

@@ -169,8 +169,8 @@ impl Lmdb {
         }
     }
 
-    /// Returns `range` without the empty key, which LMDB cannot store, or `None` if the range can contain no
-    /// other key.
+    /// Returns `range` with a start that is not the empty key, which LMDB cannot store and refuses as a start. Returns
+    /// `None` if the range is empty ([`KeyRange::is_empty`]).
     fn without_empty_key(range: KeyRange<'_>) -> Option<KeyRange<'_>> {
         if range.is_empty() {
             return None;

@@ -18,7 +18,8 @@ use std::{
 const SLOTS_PER_STEP: (u16, u16) = (16, 512);
 
 /// Number of keys, listed at a time by a scan, from which it next lists half as many slots. Also the maximum number of
-/// keys that one request reads or removes.
+/// keys in one request of a scan that reads values, or of a removal of all keys; the MGET for a client's read has no
+/// such limit.
 const MAX_STEP_KEYS: usize = 1000;
 
 /// Hash slot of a key, index of the key in the caller's list, and the key.

@@ -73,7 +73,8 @@ impl Keys {
         }
     }
 
-    /// Returns the key whose stored form is `stored`, or `None` if another store or program wrote it.
+    /// Returns the key whose stored form is `stored`. Returns `None` if `stored` lacks the prefix, or the hash tag that
+    /// belongs to the key: another store or program wrote it. If the prefix contains a tag, only the prefix is checked.
     pub fn key<'k>(&self, stored: &'k [u8]) -> Option<&'k [u8]> {
         let rest = stored.strip_prefix(self.prefix.as_slice())?;
         if self.single_slot.is_some() {

@@ -28,7 +28,8 @@ impl Login {
     ///
     /// # Errors
     ///
-    /// Fails if a file cannot be read, or if certificates are given to a build without TLS.
+    /// Fails if a file cannot be read or has no valid content, if other users can read the password file, or if
+    /// certificates are given to a build without TLS.
     pub fn load(access: &ClusterAccess) -> Result<Self> {
         let (user, password) = (access.user.clone(), access.password(NAME)?);
         Ok(Self { user, password, tls: tls::Tls::load(access)? })

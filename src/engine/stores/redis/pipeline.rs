@@ -1,8 +1,9 @@
-//! Pipelined writes: sends the writes of many clients to all nodes at the same time, one pipeline per node.
+//! Pipelined writes: sends the writing requests of many clients to all nodes at the same time, one pipeline per node.
 //!
 //! A node executes the requests of a connection in order, so writes of the same key stay in order. A request that a
-//! node has refused was not executed. It is sent again in the next round, unless a later write of the same key was
-//! executed, which would have overwritten the value. A request without a reply is never sent again.
+//! node has refused was not executed. After a temporary refusal (redirections included) it is sent again in the next
+//! round, unless a later write of the same key was executed, or may have been: that write would have overwritten the
+//! value. A request that was sent and got no reply is never sent again.
 
 use super::{
     description::NAME,
@@ -16,10 +17,11 @@ use hashbrown::{HashMap, hash_map::Entry};
 use redis::Value;
 use std::{collections::BTreeMap, mem, sync::Arc, time::Instant};
 
-/// Writes of one client that have not been executed yet: they are sent to a node as one SET, MSET or DEL.
+/// Part of a batch: the writes of one client's request. They have not been executed yet, and are sent to a node as one
+/// SET, MSET or DEL.
 #[derive(Clone)]
 struct Part<'b> {
-    /// Index of the client's writes among the parts of the batch, one for each client.
+    /// Index of this part among the parts of the batch ([`Batch::end_part`]).
     index: usize,
     slot: u16,
     ops: &'b [WriteOp<'b>],
@@ -32,7 +34,7 @@ struct Part<'b> {
 enum Outcome {
     Done,
     Failed(Error),
-    /// The node has refused the request, and has not executed it.
+    /// The node has refused the request, or the request could not be sent ([`Refusal::Later`]): it was not executed.
     Refused(Refusal),
     /// There is no reply; with the text of the error.
     Unknown(String),
@@ -41,7 +43,7 @@ enum Outcome {
 /// Requests that were sent at the same time, each with the address of its node and with its outcome.
 type Ended<'b> = Vec<(Part<'b>, Arc<str>, Outcome)>;
 
-/// Next action for one client's writes after an attempt to execute them.
+/// Next action for a [`Part`] after an attempt to execute its writes.
 enum Next {
     End(Result<()>),
     SendAgain,
@@ -64,7 +66,7 @@ impl<'b> Part<'b> {
 }
 
 impl Cluster {
-    /// Writes each client's part of `batch` as one request, and returns the outcomes of the parts in order. Returns
+    /// Sends each part of `batch` as one request to a node, and returns the outcomes of the parts in order. Returns
     /// `None`, and writes nothing, if a part is neither puts only nor deletes only.
     pub fn write_parts(&self, batch: &Batch<'_>) -> Option<Vec<Result<()>>> {
         if !batch.client_ends().all(is_simple) {
@@ -90,7 +92,7 @@ impl Cluster {
         Some(outcomes)
     }
 
-    /// Returns the hash slot of the keys of one client's writes, or `None` if they have no keys.
+    /// Returns the hash slot of the keys of `ops`, the writes of one part, or `None` if they have no keys.
     ///
     /// # Errors
     ///
@@ -191,7 +193,8 @@ impl Cluster {
     }
 
     /// Stores the final outcomes in `outcomes`, by the index of the part. Returns the parts to send again, after a
-    /// pause if a node has replied with a temporary error. Such errors are final after [`OUTAGE_LIMIT`] from `begin`.
+    /// pause for each node that has replied with a temporary error or could not be reached. Such a failure is final
+    /// after [`OUTAGE_LIMIT`], counted from `begin` or from the node's first failure since its last reply.
     fn collect_retries<'b>(
         &self,
         ended: Ended<'b>,
@@ -337,7 +340,7 @@ mod tests {
         Reply::Line(line.into())
     }
 
-    /// Writes the keys of each element of `parts` as one client's writes, with the index of the element as the value.
+    /// Writes the keys of each element of `parts` as one part of a batch, with the index of the element as the value.
     /// Returns the outcome of each, as a word.
     fn write(cluster: &Cluster, parts: &[&[&'static str]]) -> Vec<&'static str> {
         let numbers: Vec<String> = (0..parts.len()).map(|number| number.to_string()).collect();

@@ -20,8 +20,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time limit of retries while a node does not reply, or replies with temporary errors. It counts from the first such
-/// failure after the node's last final reply.
+/// Time limit of retries while a node does not reply, or replies with temporary errors. The time counts from the node's
+/// first such failure since it last sent a final reply to any request, or all replies of a pipeline (which may be
+/// temporary errors). So a request is retried for longer while other requests to the node get replies.
 pub(super) const OUTAGE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Pause between two attempts to send a request to the cluster.
@@ -58,7 +59,8 @@ struct Redirections {
     asking: Option<Arc<str>>,
     /// Address of the node that has sent the last ASK redirection; `None` if there was none.
     moving: Option<Arc<str>>,
-    /// Number of redirections of the request since its last pause.
+    /// Number of error replies that did not end the request (redirections and temporary errors), since its start or
+    /// since the last pause after more than [`MAX_REDIRECTIONS`].
     redirections: usize,
 }
 
@@ -70,8 +72,8 @@ pub(super) struct Cluster {
     login: Arc<Login>,
     slots: RwLock<Slots>,
     nodes: Mutex<HashMap<Arc<str>, Arc<Node>>>,
-    /// Times, by address of a node whose last request got no final reply, of the first such request since it last
-    /// replied.
+    /// Time of a node's first failure (no reply, or a temporary refusal) since [`Self::note_answer`] was last called
+    /// for the node, by the node's address. The empty address stands for slots that no node has.
     silent_since: Mutex<HashMap<Arc<str>, Instant>>,
     /// Time of the last attempt to refresh the slot map.
     last_refresh: Mutex<Option<Instant>>,
@@ -142,8 +144,9 @@ impl Cluster {
         self.slots.read().unwrap_or_else(PoisonError::into_inner).owner(slot)
     }
 
-    /// Reads the slot map again from a node, unless that was tried less than [`MIN_REFRESH_INTERVAL`] ago. On an error,
-    /// whose text is returned, the slot map stays as it was.
+    /// Reads the slot map again from the first node that replies with one; silent nodes are tried last. Does nothing if
+    /// that was tried less than [`MIN_REFRESH_INTERVAL`] ago. On an error, whose text is returned, the slot map stays
+    /// as it was.
     fn refresh(&self) -> std::result::Result<(), String> {
         let mut last_refresh = lock(&self.last_refresh);
         if last_refresh.is_some_and(|last_refresh| last_refresh.elapsed() < MIN_REFRESH_INTERVAL) {
@@ -170,8 +173,9 @@ impl Cluster {
         Err(cause)
     }
 
-    /// Pauses and refreshes the slot map, before a request is sent again that the node `at` did not answer or refused
-    /// temporarily. `cause` says why.
+    /// Pauses for [`RETRY_PAUSE`] and refreshes the slot map, before a request is sent again that the node `at` did not
+    /// answer, refused temporarily, or redirected too often. `cause` is the text of the error that is returned after
+    /// the time limit.
     ///
     /// # Errors
     ///
@@ -195,8 +199,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Fails with [`Error::Unavailable`] if no node executes the request in time, and with [`Error::Unknown`] if a
-    /// write got no reply.
+    /// Fails with [`Error::Unavailable`] if [`Self::pause`] fails before a node executes the request, and with
+    /// [`Error::Unknown`] if a write was sent and got no reply.
     pub fn follow(&self, slot: u16, request: &[u8], effect: Effect) -> Result<Reply> {
         let mut path = Redirections { slot, asking: None, moving: None, redirections: 0 };
         loop {
@@ -295,7 +299,8 @@ impl Cluster {
     }
 
     /// Sends `requests`, each with its slot, to all nodes at the same time, one pipeline per node. They must not write.
-    /// Returns the replies; `None` for a request that must be sent again, for example because its node is silent.
+    /// Returns the replies, in the order of the requests; `None` for a request that must be sent again, because its
+    /// node is silent or has replied with an error (a redirection, for example).
     pub fn call_each(&self, requests: &[(u16, Vec<u8>)]) -> Vec<Option<Value>> {
         let mut of_node: BTreeMap<Arc<str>, Vec<usize>> = BTreeMap::new();
         for (index, (slot, _)) in requests.iter().enumerate() {

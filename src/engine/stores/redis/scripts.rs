@@ -1,8 +1,9 @@
 //! Lua scripts, which a node executes atomically.
 
-/// Script that writes keys if the values that were read are unchanged. Returns 1 if it has written, otherwise 0. Each
-/// key has four arguments: a check (`a`: the key must be absent; `h`: it must have the value of the second argument;
-/// empty: none), that value, a change (`d`: delete; `s`: set to the fourth argument; empty: none), and that value.
+/// Script that writes keys if the values that were read are unchanged. Returns 1 if they are unchanged, also if there
+/// is nothing to write; otherwise 0, and then it has written nothing. Each key has four arguments: a check (`a`: the
+/// key must be absent; `h`: it must have the value of the second argument; empty: none), that value, a change (`d`:
+/// delete; `s`: set to the fourth argument; empty: none), and that value.
 pub(super) const COMMIT: &str = "\
 for i, key in ipairs(KEYS) do
   local check = ARGV[i * 4 - 3]

@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Maximum length of a value, in bytes: the default of Redis' `proto-max-bulk-len`.
 const MAX_VALUE: usize = 512 << 20;
 
-/// Maximum number of keys of a transaction, because a request has at most 1,048,576 arguments.
+/// Maximum number of keys of a transaction, because a request to a node has at most 1,048,576 arguments. Also the
+/// maximum number of writes of a part of a pipelined batch.
 const MAX_KEYS: usize = 200_000;
 
 /// Optimistic transaction on keys of one hash slot of a Redis Cluster, in progress.
@@ -37,7 +38,7 @@ impl<'e> OptimisticTransaction<'e> {
     ///
     /// # Errors
     ///
-    /// Fails with [`Error::CrossSlot`] if `key` is in another slot than an earlier key.
+    /// Fails with [`Error::CrossSlot`] if `key` or an earlier key is in another slot than the first key.
     fn fix_slot(&mut self, key: &[u8]) -> Result<()> {
         let slot = self.cluster.keys.slot(key);
         self.crossed |= *self.slot.get_or_insert(slot) != slot;
@@ -45,12 +46,13 @@ impl<'e> OptimisticTransaction<'e> {
     }
 
     /// Writes a batch if the values that the transaction has read are unchanged, and ends the transaction. A clear is
-    /// executed first, and is not atomic.
+    /// executed first, and is not atomic. Without writes, a single value that was read is not compared.
     ///
     /// # Errors
     ///
     /// Fails with [`Error::Conflict`] if another client has changed a value, with [`Error::CrossSlot`] if the keys are
-    /// in several slots, or if a node refuses or does not reply.
+    /// in several slots, and with [`Error::Unsupported`] if the transaction has read a key before a batch that clears.
+    /// Also fails if there are too many keys, if a key or value is too long, and if a node refuses or does not reply.
     pub fn apply(mut self, batch: &Batch<'_>) -> Result<()> {
         check(self.cluster, batch.ops())?;
         let (clear, ops) = batch.after_clear();
@@ -156,7 +158,7 @@ impl Transaction for OptimisticTransaction<'_> {
     }
 }
 
-/// Checks that a transaction may have `keys` keys.
+/// Checks that a transaction, or a part of a pipelined batch, may have `keys` keys.
 ///
 /// # Errors
 ///

@@ -102,8 +102,9 @@ const MAX_KEY: usize = 512 << 20;
 /// directories, SST files that are being written.
 const OWN_FILES: u64 = 32;
 
-/// Maximum number of files that RocksDB may have open: the more SST files stay open, the fewer reads open one. 65,536
-/// SST files hold several terabytes.
+/// Maximum number of open files that RocksDB can make use of. If as many are allowed, RocksDB keeps all SST files open,
+/// without a limit of its own, so that no read opens one. 65,536 SST files of 64 MiB (with a cache of 256 MiB or more)
+/// hold several terabytes.
 const MOST_FILES: u64 = 1 << 16;
 
 /// Maximum number of keys per batched read (MultiGet): as many as RocksDB itself looks up together. All their values

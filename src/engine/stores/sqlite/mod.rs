@@ -120,8 +120,8 @@ fn is_first(name: &str, metadata: &Metadata) -> bool {
 }
 
 struct Sqlite {
-    /// Connections for reads. Declared before `files`, so that connections are closed before the lock in `files` is
-    /// released.
+    /// Connections for reads of a store on disk; reads in memory use `writer`. Declared before `files`, so that
+    /// connections are closed before the lock in `files` is released.
     readers: Pool,
     writer: Mutex<Connection>,
     files: Option<Files>,
@@ -191,7 +191,7 @@ impl Sqlite {
     }
 
     /// Runs `read` on a connection that no other thread uses meanwhile, and returns the result. Waits for a connection
-    /// if necessary.
+    /// if necessary; in memory there is only the one that also writes.
     fn reading<R>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<R>) -> Result<R> {
         let outcome = match self.files {
             Some(_) => self.readers.with_connection(read),
@@ -296,7 +296,8 @@ fn scan(connection: &Connection, range: KeyRange<'_>, visit: &mut VisitPair<'_>)
     Ok(())
 }
 
-/// Copies SQLite's WAL to the data file and empties it.
+/// Copies SQLite's WAL to the data file and empties it. If a connection reads from the WAL for longer than the lock
+/// timeout, the rest of the WAL stays, and no error is returned.
 fn checkpoint(connection: &Connection) -> rusqlite::Result<()> {
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }

@@ -13,8 +13,8 @@ use std::{
     time::Duration,
 };
 
-/// Cache size in bytes of an SQLite connection that gets no equal share of the store's cache: a quarter of SQLite's
-/// default. There is one connection per concurrent read, and the page cache holds the file too.
+/// Maximum cache size in bytes of an SQLite connection that gets no equal share of the store's cache: a quarter of
+/// SQLite's default. There is one connection per concurrent read, and the page cache holds the file too.
 const SMALL_CACHE: u64 = 512 << 10;
 
 /// Maximum time that an SQLite connection waits for a lock that another one holds briefly.

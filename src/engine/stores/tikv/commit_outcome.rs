@@ -66,7 +66,8 @@ fn proven_uncommitted(cause: &Cause) -> Option<Error> {
     })
 }
 
-/// Returns `true` if `cause` says that another transaction has written or locked a key of this one.
+/// Returns `true` if `cause` says that another transaction has written or locked a key of this one, or has removed an
+/// expired lock of this one (`retryable`).
 fn is_conflict(cause: &Cause) -> bool {
     match cause {
         Cause::KeyError(error) => {

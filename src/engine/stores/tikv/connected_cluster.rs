@@ -31,7 +31,8 @@ const MAX_WRITES: usize = 20_000;
 /// With values of the maximum length these are 384 MiB and 3 GiB.
 const KEYS_PER_CALL: (usize, usize) = (64, 512);
 
-/// Size of the values in a response, in bytes, from which the next call to the cluster reads half as many keys.
+/// Size of the values in a response, in bytes, from which the next call to the cluster reads half as many keys. Also
+/// the total size of the values from which a prefetch leaves out the remaining keys.
 const LARGE_RESPONSE: usize = 4 << 20;
 
 /// Time limit of a grouped read: one call to the cluster that reads keys for several clients. It is short, because the
@@ -130,8 +131,9 @@ impl Cluster {
         })
     }
 
-    /// Removes overwritten versions from the cluster in the background, every [`VERSION_LIFETIME`], until `self` is
-    /// dropped.
+    /// Removes overwritten versions that are older than [`VERSION_LIFETIME`] from the whole cluster, also those of keys
+    /// of other programs. Does so in the background, first after [`VERSION_LIFETIME`] and again after each such time,
+    /// until `self` is dropped.
     pub fn remove_old_versions(&self) {
         let client = self.client.clone();
         self.calls.run_periodically(VERSION_LIFETIME, move || {
@@ -221,7 +223,8 @@ impl Cluster {
 
     /// Returns the current values of `keys`, read in one call; `Some(None)` for absent keys. Returns `None` for every
     /// key if the call fails or takes longer than [`GROUPED_READ_TIMEOUT`], or if one did in the last
-    /// [`UNGROUPED_TIME`]; and for each key with whose value the copies would exceed [`MAX_COPIED`].
+    /// [`UNGROUPED_TIME`]; and for each key whose value kvbench did not write, or with whose value the copies would
+    /// exceed [`MAX_COPIED`].
     pub fn values_now(&self, keys: &[&[u8]]) -> Vec<Option<Option<Vec<u8>>>> {
         let lock = || self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         let none = || keys.iter().map(|_| None).collect();

@@ -27,8 +27,9 @@ pub(super) struct OptimisticTransaction<'e> {
     read_keys: HashSet<Vec<u8>>,
     /// Prefetched values by key, `None` for absent keys.
     prefetched: HashMap<Vec<u8>, Option<Vec<u8>>>,
-    /// Cause of a read of the transaction that the cluster did not answer in time, or `None`. No other read needs to
-    /// wait then, and the commit fails. Other errors concern one key, and not the other clients of the commit group.
+    /// Text of the error of the transaction's first read that the cluster did not answer in time, or `None`. Later
+    /// reads then fail without a wait, and so does the commit. Other errors are not recorded: they concern one key, and
+    /// not the other clients whose requests are in the same transaction.
     failed: Option<String>,
 }
 
@@ -56,8 +57,8 @@ impl<'e> OptimisticTransaction<'e> {
     ///
     /// # Errors
     ///
-    /// Fails with [`Error::Conflict`] if another client has changed a key of the transaction, and if the cluster
-    /// refuses or does not reply.
+    /// Fails with [`Error::Conflict`] if another client has changed a key of the transaction, if the batch has too many
+    /// writes or a key or value that is too long, and if the cluster refuses or does not reply.
     pub fn apply(self, batch: &Batch<'_>) -> Result<()> {
         self.check()?;
         let cluster = self.cluster;
@@ -147,7 +148,8 @@ fn after_removal(error: Error) -> Error {
 ///
 /// # Errors
 ///
-/// Fails if a transaction fails; the error then says how many keys were removed.
+/// Fails if a transaction fails; the error then says how many keys were removed. Also fails if the remaining keys
+/// cannot be read; that error does not say that keys were removed.
 fn remove_all(cluster: &Cluster) -> Result<()> {
     let mut removed = 0;
     loop {

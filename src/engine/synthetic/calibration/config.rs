@@ -9,7 +9,7 @@ pub const CALIBRATION: &str = "calibration";
 /// Size of a page in bytes: written and mapped sizes are multiples of it, or the kernel would round.
 pub const PAGE: u64 = 4096;
 
-/// Configuration of the calibration engine. A value of 0 or an empty value costs nothing.
+/// Configuration of the calibration engine. A value of 0 or an empty value costs nothing, except `write_bytes`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Truth {
     /// Costs of the calibration engine's reads: each part has a share of the reads. Empty if reads cost nothing.
@@ -20,13 +20,14 @@ pub struct Truth {
     pub block_bytes: u64,
     /// Time that each write of the calibration engine takes.
     pub write: Cost,
-    /// Periods in which all operations of the engine stall; `None` for none.
+    /// Periods in which reads, writes and scans of the calibration engine stall; `None` for none.
     pub stall: Option<Stall>,
     /// Time that each scan of the calibration engine takes.
     pub scan: Cost,
     /// Bytes that each write appends to the log of the calibration engine; 0 stands for one [`PAGE`].
     pub write_bytes: u64,
-    /// Number of bytes that each write of the calibration engine overwrites, always at the start of a file.
+    /// Number of bytes that each commit (write batch) of the calibration engine overwrites, always at the start of a
+    /// file.
     pub overwrite_bytes: u64,
     /// Number of bytes that each read of the calibration engine reads from the next place of a file, without
     /// read-ahead.
@@ -35,9 +36,9 @@ pub struct Truth {
     pub read_file_bytes: u64,
     /// Bytes of deferred work per write: a multiple of [`PAGE`].
     pub debt_bytes: u64,
-    /// Maximum number of bytes on disk in addition to the log after a quiesce.
+    /// Maximum length in bytes, after a quiesce, of the file to which the deferred work writes.
     pub settled_bytes: u64,
-    /// Maximum number of bytes on disk in addition to the log after the engine is closed.
+    /// Maximum length in bytes, after the engine is closed, of the file to which the deferred work writes.
     pub closed_bytes: u64,
     /// Size in bytes of a hole at the end of a file, while there are writes since the last quiesce.
     pub hole_bytes: u64,
@@ -51,16 +52,17 @@ pub struct Truth {
     pub load_surge_bytes: u64,
     /// Size in bytes of a file that the engine maps into memory.
     pub mapped_bytes: u64,
-    /// Duration of a quiesce of the calibration engine, in milliseconds.
+    /// Time for which a quiesce of the calibration engine sleeps before the deferred work, in milliseconds.
     pub settle_ms: u64,
-    /// Duration of a close of the calibration engine, in milliseconds.
+    /// Time for which a close of the calibration engine sleeps before the last sync, in milliseconds.
     pub close_ms: u64,
-    /// Time in milliseconds that the engine takes for recovery when existing data are opened.
+    /// Time in milliseconds that an open of the calibration engine sleeps, in addition to reading the log, if the log
+    /// has writes.
     pub recovery_ms: u64,
     /// Time in microseconds that the engine takes for each write in its log when files are opened that were not
     /// closed.
     pub replay_us: u64,
-    /// File to which the engine appends its record: a line of JSON for each time that it was open.
+    /// File to which each close of the calibration engine appends the engine's [`Record`], as a line of JSON.
     pub record: PathBuf,
 }
 
@@ -123,7 +125,7 @@ pub struct Call {
     pub begin: u64,
     /// End of the operation, in nanoseconds of the machine's monotonic clock.
     pub end: u64,
-    /// Number of the commit of a write, from 1 in each span; `None` for a read.
+    /// Number of the commit (write batch) of a write, from 1 in each span; `None` for a read or a scan.
     pub commit: Option<u64>,
     /// Kind of the operation: a read, one of three kinds of write, or a scan.
     pub kind: CallKind,
@@ -141,7 +143,7 @@ pub enum CallKind {
     Update,
     /// A write that added a key.
     Insert,
-    /// A write that removed a key.
+    /// A delete of a key, whether or not the key existed, or a clear.
     Delete,
     /// A scan.
     Scan,
@@ -155,7 +157,8 @@ pub struct Span {
     /// Time of the end of each sync that was not part of a write, in nanoseconds of the machine's monotonic clock.
     #[serde(default)]
     pub syncs: Vec<u64>,
-    /// Time of the end of each delete, in nanoseconds of the machine's monotonic clock.
+    /// Time of the end of each delete of a key (not of clears), before its commit is written to the log, in nanoseconds
+    /// of the machine's monotonic clock.
     #[serde(default)]
     pub deletes: Vec<u64>,
     /// Number of reads that found a value which had not expired.
@@ -172,9 +175,9 @@ pub struct Span {
     pub user_bytes: u64,
     /// Bytes that were written to files in the span, including those of the quiesce.
     pub written_bytes: u64,
-    /// Total length of all files of the engine in bytes, before and after the quiesce.
+    /// Total length of the log, the mapped file and the deferred work's output in bytes, before and after the quiesce.
     pub length_bytes: (u64, u64),
-    /// Total length of all files of the engine in bytes, without holes, before and after the quiesce.
+    /// Total length as in `length_bytes`, but without the hole, before and after the quiesce.
     pub used_bytes: (u64, u64),
     /// Total size of all keys and values that exist at the end of the span, in bytes.
     pub alive_bytes: u64,

@@ -1,5 +1,5 @@
-//! Files of the calibration engine: a log with one record per write, the output of deferred work, and a mapped
-//! file.
+//! Files of the calibration engine: a log with one record per write, the output of deferred work, a mapped file, a
+//! file that commits overwrite, and a file that reads take bytes from.
 
 use super::config::{CALIBRATION, Truth};
 use crate::engine::{Error, Result, WriteOp, files};
@@ -23,7 +23,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// Size in bytes of one write of deferred work.
+/// Maximum size in bytes of one file write of deferred work.
 const PIECE: usize = 1 << 20;
 /// Length of the value in a log record that stands for a deleted key.
 const DELETED: u32 = u32::MAX;
@@ -47,10 +47,11 @@ pub(super) struct Files {
     length: u64,
     /// Log records of the current commit that were not written to the log file yet.
     buffer: Vec<u8>,
-    /// File whose start each write overwrites; `None` if writes overwrite nothing.
+    /// File whose start each commit (write batch) overwrites; `None` if commits overwrite nothing.
     overwritten: Option<File>,
     debts: DeferredWork,
-    /// Bytes that the calibration engine has written to files since the last quiesce.
+    /// Bytes that the commits of the calibration engine have written to files since the last quiesce, without the
+    /// deferred work.
     written: u64,
     /// Bytes of the deferred work that writes since the last quiesce have caused.
     owed: u64,
@@ -133,7 +134,8 @@ impl Files {
         Ok(())
     }
 
-    /// Appends the buffered records to the log.
+    /// Ends a commit: appends the buffered records to the log, and overwrites the start of the other file, if that is
+    /// configured. Before the first commit after a quiesce, creates the reserved space and the hole.
     pub fn append(&mut self) -> Result<()> {
         self.stretch()?;
         self.log.write_all_at(&self.buffer, self.length).map_err(Error::io("write", &self.log_path))?;
@@ -149,7 +151,8 @@ impl Files {
         Ok(())
     }
 
-    /// Creates, with the first write after a quiesce, the reserved space behind the log's end and the hole.
+    /// Creates, with the first write after a quiesce, the reserved space behind the log's end, and the hole at the end
+    /// of the deferred work's output.
     fn stretch(&mut self) -> Result<()> {
         if self.unsettled {
             return Ok(());
@@ -173,7 +176,8 @@ impl Files {
         files.into_iter().flatten().try_for_each(File::sync_data).map_err(Error::io("sync", &self.log_path))
     }
 
-    /// Does the deferred work, and frees the reserved space. Returns the bytes written since the last quiesce.
+    /// Syncs, does the deferred work, and frees the hole and the reserved space. Returns the number of bytes written
+    /// since the last quiesce, with the deferred work.
     pub fn settle(&mut self) -> Result<u64> {
         self.sync()?;
         self.debts.do_deferred_work(self.owed, self.truth.settled_bytes)?;
@@ -183,7 +187,9 @@ impl Files {
         Ok(written)
     }
 
-    /// Returns the total length of all files, and the same without holes in the files, both in bytes.
+    /// Returns the total length of the log, the mapped file and the deferred work's output, and the same without the
+    /// hole in that output, both in bytes. The file that commits overwrite and the file that reads take bytes from are
+    /// not counted.
     pub fn size(&self) -> (u64, u64) {
         let used = self.length + self.truth.mapped_bytes + self.debts.kept;
         (if self.unsettled { used + self.truth.hole_bytes } else { used }, used)
@@ -210,7 +216,8 @@ fn decode(record: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
 struct DeferredWork {
     file: File,
     path: PathBuf,
-    /// Length of the file without the hole at its end, in bytes.
+    /// Length in bytes of `file`, the output of the deferred work, without the hole at its end. The first write after
+    /// a quiesce makes the hole, and the next deferred work removes it.
     kept: u64,
     /// Orders to the thread: start offset, number of bytes to write, and length to truncate the file to.
     orders: Option<Sender<(u64, u64, u64)>>,
@@ -236,7 +243,8 @@ impl DeferredWork {
         Ok(Self { file, path, kept, orders: Some(orders), paid, thread: Some(thread) })
     }
 
-    /// Writes `bytes` at the end of the file, then truncates the file to at most `keep` bytes.
+    /// Makes the thread write `bytes` bytes at the end of the file, in place of the hole, and then truncate the file to
+    /// at most `keep` bytes. Waits until the thread has done so.
     fn do_deferred_work(&mut self, bytes: u64, keep: u64) -> Result<()> {
         let gone = || Error::library(CALIBRATION, "the thread that pays debts is gone");
         let orders = self.orders.as_ref().ok_or_else(gone)?;

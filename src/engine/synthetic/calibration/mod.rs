@@ -128,8 +128,8 @@ impl Calibration {
     }
 
     /// Allocates and frees the memory that is configured for the first write of a span (the operations between two
-    /// quiesces); it is more than 32 MiB, so that the allocator does not retain it. `spans` is the number of spans that
-    /// have ended.
+    /// quiesces): none, or more than 32 MiB, so that the allocator does not retain it. `spans` is the number of spans
+    /// that have ended: with 0, the memory is that of the load.
     fn surge(&self, spans: usize) {
         let bytes = if spans == 0 { self.truth.load_surge_bytes } else { self.truth.surge_bytes };
         std::hint::black_box(vec![1_u8; usize::try_from(bytes).unwrap_or(0)]);

@@ -1,7 +1,8 @@
 //! All files and directories of a simulated disk, as programs see them and as the medium holds them.
 //!
-//! A change of names stays in a journal until one of its directories is synced. A rename is one change, also
-//! between two directories, since every journaling file system makes it atomic.
+//! A change of names stays in a journal until one of its directories is synced, or a later change that depends on it
+//! leaves the journal. A rename is one change, also between two directories, since every journaling file system makes
+//! a rename atomic.
 
 #[cfg(test)]
 mod tests;
@@ -132,7 +133,9 @@ impl Image {
         Ok(outcome)
     }
 
-    /// Writes as many of the bytes `data` to a file as the simulated disk has space for, and returns their number.
+    /// Writes the bytes `data` to a file, and returns their number. On a full disk, writes fewer: leaves out bytes at
+    /// the end, 4 KiB at a time, until the rest fits; fails with `ENOSPC` if nothing is left. Fails with `EIO` if the
+    /// disk is set to fail writes.
     pub fn write(&mut self, ino: Ino, offset: u64, data: &[u8]) -> Result<usize> {
         if self.trouble.writes {
             return Err(Errno::EIO);
@@ -165,7 +168,8 @@ impl Image {
         self.change(ino, |file| file.zero(offset, len))
     }
 
-    /// Reserves space up to offset `end`. With `grows`, extends the file to that length.
+    /// Extends the file to the length `end` if `grows` and the file is shorter. Reserves no space, but fails with
+    /// `ENOSPC` if the disk is full.
     pub fn allocate(&mut self, ino: Ino, end: u64, grows: bool) -> Result<()> {
         if self.is_full() {
             return Err(Errno::ENOSPC);

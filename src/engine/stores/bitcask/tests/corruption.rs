@@ -7,7 +7,7 @@ use super::{
 };
 use crate::engine::{KeyRange, repair_log, stores::bitcask::load_hint};
 
-/// Returns a store with three sealed segments with hint files, and the active segment.
+/// Returns a store with three or more sealed segments, which all have hint files, and the active segment.
 fn sealed() -> Store {
     let mut store = Store::new();
     store.fill(0, FULL * 3, 5);

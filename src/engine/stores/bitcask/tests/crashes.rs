@@ -77,7 +77,7 @@ fn kill_at_any_step_of_a_merge_loses_nothing() {
     while store.segments().len() > 1 {
         let path = path_of(&store.path(), store.segments()[0]);
         let files = [path.clone(), hint::path_of(&path)].map(|path| (fs::read(&path).ok(), path));
-        // Called after each chunk of the merge.
+        // Called before each step of the merge.
         let stop = || {
             assert_eq!(model_after_restart(&store.path()), store.model);
             false
