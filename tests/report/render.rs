@@ -225,6 +225,35 @@ fn the_runs_are_beside_the_report() {
     );
 }
 
+/// The copy of a result in the report's own directory may be the only one: a copy onto itself would empty it.
+#[test]
+fn a_run_that_is_already_beside_the_report_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let results = dir.path().join("out/results");
+    fs::create_dir_all(&results).unwrap();
+    let run = results.join("run.json");
+    fixtures::save(&fixtures::small(), &run);
+    let content = fs::read(&run).unwrap();
+    std::os::unix::fs::symlink("out", dir.path().join("other")).unwrap();
+    std::os::unix::fs::symlink(&run, dir.path().join("run.json")).unwrap();
+    let absolute = run.to_str().unwrap();
+    for (file, output) in [
+        ("out/results/run.json", "out"),
+        ("out/results", "out"),
+        ("./out/../out/results/run.json", "out"),
+        (absolute, "out"),
+        ("other/results/run.json", "out"),
+        ("out/results/run.json", "other"),
+        ("run.json", "out"),
+    ] {
+        let made = kvbench(dir.path(), &["report", file, "--output", output]);
+        assert!(made.status.success(), "{file} {output}: {}", text(&made.stderr));
+        assert_eq!(fs::read(&run).unwrap(), content, "{file} {output}");
+        let page = fs::read_to_string(dir.path().join("out/report.html")).unwrap();
+        assert!(page.contains("run.json\">"), "{file} {output}: no link");
+    }
+}
+
 /// Values can be read without a click, and scenarios that no store was measured in take no space.
 #[test]
 fn the_matrix_of_the_page_has_values_and_measured_columns_only() {

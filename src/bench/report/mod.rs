@@ -86,9 +86,8 @@ fn failed(path: &Path, source: io::Error) -> ReportError {
     ReportError::Write { path: path.to_path_buf(), source }
 }
 
-/// Copies the result file `file` into a subdirectory of `output`, unless `output` itself contains the file.
-/// Returns the path, relative to `output`, of the copy or of the file in `output`; `None`, without a copy, if the
-/// subdirectory already has a file of that name with other content.
+/// Copies the result file `file` into a subdirectory of `output`, unless `output` or the subdirectory already has it.
+/// Returns its path relative to `output`, or `None` if the subdirectory already has another file of that name.
 fn keep(file: &Path, output: &Path) -> Result<Option<PathBuf>, ReportError> {
     let Some(name) = file.file_name() else { return Ok(None) };
     let folder = |path: &Path| fs::canonicalize(path).ok();
@@ -101,9 +100,11 @@ fn keep(file: &Path, output: &Path) -> Result<Option<PathBuf>, ReportError> {
     fs::create_dir_all(&results).map_err(|source| failed(&results, source))?;
     let copy = results.join(name);
     let same = || Some(fs::read(&copy).ok()? == fs::read(file).ok()?);
-    if copy.exists() && same() != Some(true) {
+    // The copy may be the file itself, which a copy would truncate: an existing file is never written to.
+    if !copy.exists() {
+        fs::copy(file, &copy).map_err(|source| failed(&copy, source))?;
+    } else if same() != Some(true) {
         return Ok(None);
     }
-    fs::copy(file, &copy).map_err(|source| failed(&copy, source))?;
     Ok(Some(Path::new(RESULTS).join(name)))
 }
