@@ -2,7 +2,7 @@
 
 use crate::{fixtures, kvbench, text};
 use kvbench::{
-    bench::result::{Loses, Operation, Outcome, Run, Target},
+    bench::result::{Disturbance, Figure, Loses, Operation, Outcome, Run, Target},
     engine::LossClass,
 };
 use std::fs;
@@ -164,6 +164,84 @@ fn other_work_under_the_same_id_is_not_compared() {
     let (code, output) = compare(&first, &second, &["--fail-above", "10%"]);
     assert_eq!(code, Some(2), "{output}");
     assert!(output.contains("not compared: the workload or its settings differ"), "{output}");
+}
+
+/// The report leaves out repetitions that other programs disturbed, and so does the comparison.
+#[test]
+fn undisturbed_repetitions_are_preferred() {
+    let first = run(&[("x", &[1000.0, 1010.0, 990.0, 1005.0, 995.0]), ("y", &[1000.0; 5])]);
+    let mut second = first.clone();
+    for sample in &mut second.samples {
+        let is_disturbed = sample.cell == "x" && sample.repetition < 2;
+        sample.disturbance = Some(Disturbance { foreign: if is_disturbed { 0.6 } else { 0.0 }, stolen: 0.0 });
+        if let (true, Outcome::Measured(measured)) = (is_disturbed, &mut sample.outcome) {
+            *measured = fixtures::measurement(300.0);
+        }
+    }
+    let medians = |second: &Run| compare(&first, second, &["--all"]).1;
+    assert!(
+        medians(&second).contains("1.00 k/s -> 990/s"),
+        "no limit of the disturbance: {}",
+        medians(&second)
+    );
+    second.environment.foreign_limit = Some(0.1);
+    assert!(medians(&second).contains("1.00 k/s -> 995/s"), "{}", medians(&second));
+    assert_eq!(compare(&first, &second, &["--fail-above", "50%"]).0, Some(0));
+    // A cell of which each repetition was disturbed is compared by all of them.
+    second.samples.iter_mut().filter(|sample| sample.cell == "x").for_each(|sample| {
+        sample.disturbance = Some(Disturbance { foreign: 0.6, stolen: 0.0 });
+    });
+    assert!(medians(&second).contains("1.00 k/s -> 990/s"), "{}", medians(&second));
+}
+
+/// Cells of the suite storage have no rate: what they read from their device is compared.
+#[test]
+fn bytes_read_for_each_get_are_compared() {
+    let reads = |bytes: [f64; 3]| {
+        let mut run = run(&[("x", &[1.0; 3]), ("y", CALM)]);
+        run.cells[0].figure = Figure::DeviceReadBytes;
+        for (sample, bytes) in run.samples.iter_mut().zip(bytes) {
+            let Outcome::Measured(measured) = &mut sample.outcome else { panic!("not measured") };
+            *measured = kvbench::bench::result::Measurement {
+                operations: 100,
+                device_read_bytes_per_get: Some(bytes),
+                ..Default::default()
+            };
+        }
+        run
+    };
+    let few = reads([5000.0, 5100.0, 4900.0]);
+    let (code, output) = compare(&few, &few, &["--fail-above", "50%", "--all"]);
+    assert_eq!(code, Some(0), "{output}");
+    assert!(output.contains("2 cells compared") && output.contains("read per GET"), "{output}");
+    let (code, output) = compare(&few, &reads([10_000.0, 10_200.0, 9800.0]), &["--fail-above", "50%"]);
+    assert_eq!(code, Some(1), "{output}");
+    assert!(output.contains("LARGER"), "{output}");
+    let (_, output) = compare(&reads([10_000.0, 10_200.0, 9800.0]), &few, &["--fail-above", "50%"]);
+    assert!(output.contains("smaller"), "{output}");
+}
+
+/// Sizes after unequal work are left out of a result; such a row cannot have lost anything.
+#[test]
+fn a_cell_that_has_nothing_to_compare_leaves_the_limit_kept() {
+    let mut run = run(&[("size", CALM), ("x", CALM)]);
+    run.cells[0].figure = Figure::DiskBytes;
+    let (code, output) = compare(&run, &run, &["--fail-above", "50%"]);
+    assert_eq!(code, Some(0), "{output}");
+    assert!(output.contains("1 cells compared"), "{output}");
+    assert!(output.contains("not compared: no speed, latency or size was measured"), "{output}");
+    // A size that only the second run lacks may be larger.
+    let mut first = run.clone();
+    for sample in first.samples.iter_mut().filter(|sample| sample.cell == "size") {
+        let Outcome::Measured(measured) = &mut sample.outcome else { panic!("not measured") };
+        measured.disk_bytes = Some(1 << 20);
+    }
+    let (code, output) = compare(&first, &run, &["--fail-above", "50%"]);
+    assert_eq!(code, Some(2), "{output}");
+    assert!(
+        output.contains("1 cells of the first run have no value to compare in the second run"),
+        "{output}"
+    );
 }
 
 /// At a rate both runs do what they were asked for; the time that it took is what may have got worse.

@@ -11,6 +11,8 @@ pub(super) enum CellStatus {
     Mended,
     /// The cell failed in both runs, or no compared metric has a value in both.
     NoFigures,
+    /// Both runs measured the cell, but the first has no value of a compared metric, so nothing can have become worse.
+    NothingToCompare,
     /// In one of the runs, the store does not support the cell's workload.
     Unsupported,
     /// The runs have different workloads or settings under the same cell id.

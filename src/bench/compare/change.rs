@@ -45,22 +45,28 @@ pub struct Change {
 }
 
 impl Part {
-    /// Returns the weighted mean of the logarithms of several cells by repetition, for the repetitions that all of them
-    /// have. The weight of a cell is 1 divided by the sum of its variance and `least` squared, so that cells with
-    /// little noise count more.
+    /// Returns the weighted mean of the logarithms of several cells by repetition. The weight of a cell is 1 divided by
+    /// the sum of its variance and `least` squared, so that cells with little noise count more. In a repetition that
+    /// some of the cells lack, the others deviate from their own means as they do; the cells' means count in all.
     pub fn of(series: &[&Series], least: f64) -> Self {
         let weights: Vec<f64> = series.iter().map(|one| 1.0 / (noise(one) + least * least)).collect();
-        let all: f64 = weights.iter().sum();
         let logs = [0, 1].map(|run| {
-            let of = |one: &Series| one.logs.get(run).cloned().unwrap_or_default();
-            let Some(first) = series.first() else { return Logs::new() };
-            let repetitions = of(first).into_keys();
-            let sum = |repetition: u32| {
-                let values = series.iter().map(|one| one.logs.get(run)?.get(&repetition).copied());
-                let weighted = values.zip(&weights).map(|(value, weight)| Some(value? * weight));
-                Some((repetition, weighted.sum::<Option<f64>>()? / all))
+            let cells: Vec<&Logs> = series.iter().filter_map(|one| one.logs.get(run)).collect();
+            let mean = |value: &dyn Fn(&Logs) -> Option<f64>| {
+                let values =
+                    cells.iter().zip(&weights).filter_map(|(logs, weight)| Some((value(logs)?, weight)));
+                let (sum, all) = values
+                    .fold((0.0, 0.0), |(sum, all), (value, weight)| (sum + value * weight, all + weight));
+                sum / all
             };
-            repetitions.filter_map(sum).collect()
+            let mean_level = mean(&|logs| Some(level(logs)));
+            let deviation = |repetition: &u32| mean(&|logs| Some(logs.get(repetition)? - level(logs)));
+            let repetitions = cells.iter().flat_map(|logs| logs.keys());
+            let deviations = repetitions.map(|repetition| (*repetition, deviation(repetition))).collect();
+            residuals(&deviations)
+                .into_iter()
+                .map(|(repetition, value)| (repetition, mean_level + value))
+                .collect()
         });
         Self { logs }
     }
@@ -88,9 +94,7 @@ impl Part {
 
     /// Returns the logarithms of run `run` (0: the first, 1: the second) minus their mean, by repetition.
     pub fn residuals(&self, run: usize) -> Logs {
-        let Some(logs) = self.logs.get(run) else { return Logs::new() };
-        let level = level(logs);
-        logs.iter().map(|(repetition, value)| (*repetition, value - level)).collect()
+        self.logs.get(run).map(residuals).unwrap_or_default()
     }
 
     /// Returns the number of repetitions in the run that has fewer of them.
@@ -199,6 +203,12 @@ pub fn common_shift(mut shifts: Vec<f64>) -> f64 {
     if lower.abs() < upper.abs() { lower } else { upper }
 }
 
+/// Returns `logs` minus their mean, by repetition.
+fn residuals(logs: &Logs) -> Logs {
+    let level = level(logs);
+    logs.iter().map(|(repetition, value)| (*repetition, value - level)).collect()
+}
+
 /// Returns the variance of the logarithm of a cell's metric between the repetitions of a run, from both runs.
 fn noise(series: &Series) -> f64 {
     let part = Part { logs: series.logs.clone() };
@@ -225,6 +235,10 @@ fn count(values: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::{
+        compare::paired_samples::ComparedMetric,
+        result::{Access, Commits, comparison_level::Level},
+    };
 
     fn part(first: &[f64], second: &[f64]) -> Part {
         Part { logs: [first, second].map(|values| (0..).zip(values.iter().copied()).collect()) }
@@ -235,6 +249,37 @@ mod tests {
         assert_eq!(common_shift(vec![-0.2, 0.01]), 0.01);
         assert_eq!(common_shift(vec![-0.2, 0.01, 0.02]), 0.01);
         assert_eq!(common_shift(vec![]), 0.0);
+    }
+
+    /// A cell is left out of a repetition that other programs disturbed. Only its own deviation is missing then: the
+    /// store keeps all its repetitions, and cells of different speed make no shift.
+    #[test]
+    fn a_store_keeps_repetitions_that_some_of_its_cells_lack() {
+        let series = |first: [f64; 4], lacks: u32| {
+            let mut part = part(&first, &first);
+            part.logs[0].remove(&lacks);
+            Series {
+                id: String::new(),
+                store: "lmdb".to_owned(),
+                level: Level {
+                    access: Access::InProcess,
+                    commits: Commits::Own,
+                    durability: None,
+                    may_lose: None,
+                },
+                reference: false,
+                aspect: ComparedMetric::Speed,
+                medians: [0.0; 2],
+                logs: part.logs,
+                group_size: 1,
+            }
+        };
+        let [slow, fast] = [series([1.0; 4], 0), series([9.0; 4], 3)];
+        let part = Part::of(&[&slow, &fast], 0.01);
+        assert_eq!(part.logs[0], (0..4).map(|repetition| (repetition, 5.0)).collect());
+        assert_eq!((part.repetitions(), part.shift()), (4, 0.0));
+        let noisy = series([1.0, 1.2, 0.8, 1.0], 0);
+        assert_eq!(Part::of(&[&noisy], 0.01).logs[0].len(), 3);
     }
 
     #[test]

@@ -209,12 +209,18 @@ fn verdict(
 
 fn state(first: &Run, second: &Run, cell: &Cell, has_figures: bool) -> CellStatus {
     let id = &cell.id;
+    let is_measured = |run: &Run| run.measurements(id).next().is_some();
     match (first.has_failed(id), second.has_failed(id)) {
         (true, true) => CellStatus::NoFigures,
         (false, true) => CellStatus::FailsNow,
         (true, false) => CellStatus::Mended,
         _ if first.unsupported(id).or(second.unsupported(id)).is_some() => CellStatus::Unsupported,
         (false, false) if has_figures => CellStatus::Figures,
+        (false, false)
+            if is_measured(first) && is_measured(second) && !paired_samples::has_value(first, cell) =>
+        {
+            CellStatus::NothingToCompare
+        }
         (false, false) => CellStatus::NoFigures,
     }
 }

@@ -1,7 +1,7 @@
 //! Metrics of the cells that both compared runs have, as logarithms by repetition.
 
 use crate::bench::result::{
-    Cell, Figure, Measurement, Outcome, Run,
+    Cell, Figure, Measurement, Run,
     comparison_level::Level,
     metric::{Better, Unit},
     spread::Spread,
@@ -17,10 +17,13 @@ pub enum ComparedMetric {
     P99,
     /// Bytes of the store's files on disk.
     Size,
+    /// Bytes read from the cell's own device per GET.
+    Reads,
 }
 
 /// All compared metrics, in the order of the report.
-pub const ASPECTS: [ComparedMetric; 3] = [ComparedMetric::Speed, ComparedMetric::P99, ComparedMetric::Size];
+pub const ASPECTS: [ComparedMetric; 4] =
+    [ComparedMetric::Speed, ComparedMetric::P99, ComparedMetric::Size, ComparedMetric::Reads];
 
 impl ComparedMetric {
     /// Returns the name of the metric that is shown to people: "speed".
@@ -29,6 +32,7 @@ impl ComparedMetric {
             Self::Speed => "speed",
             Self::P99 => "p99",
             Self::Size => "size",
+            Self::Reads => "read per GET",
         }
     }
 
@@ -36,7 +40,7 @@ impl ComparedMetric {
     pub fn better(self) -> Better {
         match self {
             Self::Speed => Better::Higher,
-            Self::P99 | Self::Size => Better::Lower,
+            Self::P99 | Self::Size | Self::Reads => Better::Lower,
         }
     }
 
@@ -45,7 +49,7 @@ impl ComparedMetric {
         match self {
             Self::Speed => Unit::PerSecond,
             Self::P99 => Unit::Microseconds,
-            Self::Size => Unit::Bytes,
+            Self::Size | Self::Reads => Unit::Bytes,
         }
     }
 
@@ -57,6 +61,7 @@ impl ComparedMetric {
             (Self::P99, Figure::Throughput) if measurement.latency.count > 0 => measurement.latency.p99_us,
             #[expect(clippy::cast_precision_loss, reason = "a ratio has three digits")]
             (Self::Size, Figure::DiskBytes) => measurement.disk_bytes? as f64,
+            (Self::Reads, Figure::DeviceReadBytes) => measurement.device_read_bytes_per_get?,
             _ => return None,
         };
         (value.is_finite() && value > 0.0).then_some(value)
@@ -85,7 +90,7 @@ pub struct Series {
     /// repetition of each [group](best_of_groups).
     pub logs: [Logs; 2],
     /// Number of repetitions in a group, of which only the best counts; 1 if each repetition counts.
-    pub group_size: usize,
+    pub group_size: u32,
 }
 
 impl Series {
@@ -96,18 +101,20 @@ impl Series {
             "none" | "" => target.store_and_side(),
             compression => format!("{}/{compression}", target.store_and_side()),
         };
-        let logs = runs.map(|run| logs(run, cell, aspect));
-        let fewest = logs.iter().map(Logs::len).min().unwrap_or(0);
-        let group_size = if aspect == ComparedMetric::Size { 1 } else { (fewest / MIN_GROUPS).max(1) };
+        let fewest = runs.map(|run| repetitions(run, cell)).into_iter().min().unwrap_or(0);
+        // Other processes change no number of bytes.
+        let is_of_bytes = matches!(aspect, ComparedMetric::Size | ComparedMetric::Reads);
+        let group_size = if is_of_bytes { 1 } else { (fewest / MIN_GROUPS).max(1) };
+        let logs = runs.map(|run| (repetitions(run, cell) / group_size, logs(run, cell, aspect)));
         let series = Self {
             id: cell.id.clone(),
             store,
             level: Level::of(target),
             reference: cell.reference,
             aspect,
-            medians: logs.each_ref().map(middle),
+            medians: logs.each_ref().map(|(_, logs)| middle(logs)),
             group_size,
-            logs: logs.map(|logs| best_of_groups(logs, group_size, aspect.better())),
+            logs: logs.map(|(groups, logs)| best_of_groups(logs, groups, group_size, aspect.better())),
         };
         series.logs.iter().all(|logs| !logs.is_empty()).then_some(series)
     }
@@ -120,17 +127,17 @@ impl Series {
 
 /// Minimum number of groups into which ten or more repetitions of a cell are divided; only the best repetition of each
 /// group counts.
-const MIN_GROUPS: usize = 5;
+const MIN_GROUPS: u32 = 5;
 
-/// Divides the repetitions into groups of `each`, leaving out the last ones that fill no group, and returns the best
-/// value of each group. Other processes only take time away, for seconds or minutes, so the best of several repetitions
-/// is much the same in each run, while their means are not (Python's `timeit` uses the minimum of its repetitions for
-/// this reason). The repetitions of a group are spread over the whole run.
-fn best_of_groups(logs: Logs, each: usize, better: Better) -> Logs {
-    let count = logs.len() / each;
+/// Divides the repetitions into `groups` groups of at most `each`, leaving out the last ones that fill no group, and
+/// returns the best value of each group. Other processes only take time away, for seconds or minutes, so the best of
+/// several repetitions is much the same in each run, while their means are not (Python's `timeit` uses the minimum of
+/// its repetitions for this reason). The repetitions of a group are spread over the whole run; those of one group are
+/// the same for all cells, also if some lack one.
+fn best_of_groups(logs: Logs, groups: u32, each: u32, better: Better) -> Logs {
     let mut best = Logs::new();
-    for (round, value) in (0..).take(count).cycle().zip(logs.into_values()).take(count * each) {
-        let kept = best.entry(round).or_insert(value);
+    for (repetition, value) in logs.into_iter().filter(|(repetition, _)| *repetition < groups * each) {
+        let kept = best.entry(repetition % groups).or_insert(value);
         *kept = match better {
             Better::Higher => kept.max(value),
             Better::Lower => kept.min(value),
@@ -143,13 +150,22 @@ fn middle(logs: &Logs) -> f64 {
     Spread::of(logs.values().copied()).map_or(0.0, |spread| spread.median.exp())
 }
 
+/// Returns the logarithms of a metric of a cell by repetition. Repetitions that other programs disturbed are left out,
+/// unless all of the cell's were.
 fn logs(run: &Run, cell: &Cell, aspect: ComparedMetric) -> Logs {
-    let samples = run.samples.iter().filter(|sample| sample.cell == cell.id);
-    let values = samples.filter_map(|sample| match &sample.outcome {
-        Outcome::Measured(measurement) => Some((sample.repetition, aspect.of(cell, measurement)?.ln())),
-        _ => None,
-    });
-    values.collect()
+    let of = |(repetition, measurement)| Some((repetition, aspect.of(cell, measurement)?.ln()));
+    run.by_repetition(&cell.id).filter_map(of).collect()
+}
+
+/// Returns the number of repetitions of a cell that were measured, with those that other programs disturbed.
+fn repetitions(run: &Run, cell: &Cell) -> u32 {
+    let own = run.samples.iter().filter(|sample| sample.cell == cell.id);
+    own.map(|sample| sample.repetition + 1).max().unwrap_or(0)
+}
+
+/// Returns `true` if the run has a value of any compared metric of the cell.
+pub fn has_value(run: &Run, cell: &Cell) -> bool {
+    ASPECTS.into_iter().any(|aspect| !logs(run, cell, aspect).is_empty())
 }
 
 #[cfg(test)]
@@ -163,9 +179,19 @@ mod tests {
     #[test]
     fn only_the_best_of_each_group_of_repetitions_counts() {
         let many = || numbered((0..11).map(f64::from));
-        let highest = best_of_groups(many(), 2, Better::Higher);
+        let highest = best_of_groups(many(), 5, 2, Better::Higher);
         assert_eq!(highest, numbered([5.0, 6.0, 7.0, 8.0, 9.0]), "the last has no round");
-        assert_eq!(best_of_groups(many(), 2, Better::Lower), numbered([0.0, 1.0, 2.0, 3.0, 4.0]));
-        assert_eq!(best_of_groups(many(), 1, Better::Lower), many());
+        assert_eq!(best_of_groups(many(), 5, 2, Better::Lower), numbered([0.0, 1.0, 2.0, 3.0, 4.0]));
+        assert_eq!(best_of_groups(many(), 11, 1, Better::Lower), many());
+    }
+
+    #[test]
+    fn a_repetition_that_is_left_out_moves_no_other_to_another_group() {
+        let mut many = numbered((0..10).map(f64::from));
+        many.remove(&7);
+        assert_eq!(best_of_groups(many.clone(), 5, 2, Better::Higher), numbered([5.0, 6.0, 2.0, 8.0, 9.0]));
+        many.remove(&2);
+        let without_a_group = Logs::from([(0, 5.0), (1, 6.0), (3, 8.0), (4, 9.0)]);
+        assert_eq!(best_of_groups(many, 5, 2, Better::Higher), without_a_group);
     }
 }

@@ -53,7 +53,7 @@ fn lost(compared: &Compared<'_>) -> Vec<String> {
         (count(&[CellStatus::OtherWork]), "did other work, or had other settings"),
         (
             count(&[CellStatus::NoFigures, CellStatus::Unsupported]),
-            "have no valid measurement in the second run",
+            "have no value to compare in the second run",
         ),
         (missing, "are not in the second run"),
     ];
