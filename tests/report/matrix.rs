@@ -2,7 +2,10 @@
 
 use crate::{fixtures, report};
 use kvbench::{
-    bench::result::{Loses, Measurement, Operation, Outcome, Run, Target, comparison::VerdictKind},
+    bench::result::{
+        Access, Cell, Commits, Loses, Measurement, Operation, Outcome, Run, Target, Workload,
+        comparison::VerdictKind,
+    },
     engine::LossClass,
 };
 
@@ -131,7 +134,10 @@ fn nine_tenths_of_one_kind_are_not_mixed() {
 
 #[test]
 fn what_nothing_fits_is_not_measured() {
-    for scenario in ["Write-heavy", "Mixed", "Durable", "Scan", "Cold", "Footprint", "Recovery", "Reopen"] {
+    for scenario in ["Write-heavy", "Mixed", "Scan", "Cold", "Footprint", "Recovery", "Reopen"]
+        .into_iter()
+        .chain(["Durable, one writer", "Durable, many writers", "Durable, group commit"])
+    {
         assert_eq!(verdict(duel(&FAST, &SLOW), scenario), "not measured.");
     }
 }
@@ -306,17 +312,19 @@ fn stores_are_compared_with_those_that_lose_as_much() {
         let work = fixtures::workload("set", &updates);
         fixtures::add(&mut run, fixtures::cell("classes", "set", store, target, work), &figures);
     }
-    let found = verdict(run, "Write-heavy");
+    let found = verdict(run.clone(), "Write-heavy");
     let losses = "a kill loses nothing, a power cut what the system had not written";
     assert!(found.starts_with(&format!("rocksdb. In process, fsync no; {losses}. set.")), "{found}");
+    assert_eq!(row(run, "sled"), "sled | other loss bound");
 }
 
 /// The question is the loss, whatever policy each store has for it.
 #[test]
 fn one_loss_is_one_scenario_whatever_the_policies_are() {
+    const DURABLE: &str = "Durable, one writer";
     let asked = |class| Loses { kill: class, power_cut: class };
     for (most, scenario, other) in
-        [(LossClass::Seconds, "Write-heavy", "Durable"), (LossClass::Nothing, "Durable", "Write-heavy")]
+        [(LossClass::Seconds, "Write-heavy", DURABLE), (LossClass::Nothing, DURABLE, "Write-heavy")]
     {
         let mut run = duel(&FAST, &SLOW);
         for (cell, fsync) in run.cells.iter_mut().zip(["always", "everysec"]) {
@@ -326,6 +334,84 @@ fn one_loss_is_one_scenario_whatever_the_policies_are() {
         }
         assert!(verdict(run.clone(), scenario).starts_with("lmdb. "), "{scenario}");
         assert_eq!(verdict(run, other), "not measured.");
+    }
+}
+
+/// Adds cells of two stores that write at a level and with so many threads.
+fn add_writers(run: &mut Run, fsync: &str, commits: Commits, threads: u32, figures: [&[f64]; 2]) {
+    for (store, figures) in ["lmdb", "redb"].into_iter().zip(figures) {
+        let target = Target { commits, ..fixtures::target(store, fsync) };
+        let work = Workload { threads, ..fixtures::workload("set", &[(Operation::Update, 1.0)]) };
+        let mut cell = fixtures::cell("writers", "set", store, target, work);
+        cell.id = format!("{}/{commits:?}/{threads}", cell.id);
+        fixtures::add(run, cell, figures);
+    }
+}
+
+/// A group of eight commits costs as much as one: who is best at one is not who is best at the other.
+#[test]
+fn durable_writes_of_one_writer_of_many_and_in_groups_are_three_scenarios() {
+    let mut run = fixtures::run("writers", 5);
+    add_writers(&mut run, "always", Commits::Own, 1, [&FAST, &SLOW]);
+    add_writers(&mut run, "always", Commits::Own, 8, [&SLOW, &FAST]);
+    add_writers(&mut run, "always", Commits::Groups, 8, [&FAST, &SLOW]);
+    for (scenario, words) in [
+        ("Durable, one writer", "lmdb. In process, fsync always. set"),
+        ("Durable, many writers", "redb. In process, fsync always. set"),
+        ("Durable, group commit", "lmdb. In process, group commit, fsync always. set"),
+    ] {
+        let found = verdict(run.clone(), scenario);
+        assert!(found.starts_with(words), "{scenario}: {found}");
+    }
+    // A server commits the writes of all clients in groups.
+    let mut served = fixtures::run("writers", 5);
+    add_writers(&mut served, "always", Commits::Own, 8, [&FAST, &SLOW]);
+    served.cells.iter_mut().for_each(|cell| cell.target.access = Access::Wire);
+    assert_eq!(verdict(served.clone(), "Durable, many writers"), "not measured.");
+    assert!(verdict(served, "Durable, group commit").starts_with("lmdb. Over the wire, fsync always."));
+}
+
+/// Otherwise group commit would stand for both, because its cells come last.
+#[test]
+fn own_commits_are_shown_before_group_commit() {
+    let mut run = fixtures::run("writers", 5);
+    add_writers(&mut run, "no", Commits::Own, 8, [&FAST, &SLOW]);
+    add_writers(&mut run, "no", Commits::Groups, 8, [&SLOW, &FAST]);
+    let found = verdict(run, "Write-heavy");
+    assert!(found.starts_with("lmdb. In process, fsync no. set"), "{found}");
+}
+
+/// What a store loses is no reason for a store that was measured in another way, least of all for reads.
+#[test]
+fn a_store_that_was_measured_elsewhere_says_where() {
+    let get = |store: &str, change: fn(&mut Cell)| {
+        let work = fixtures::workload("get", &[(Operation::Get, 1.0)]);
+        let mut cell = fixtures::cell("elsewhere", "get", store, fixtures::target(store, "no"), work);
+        change(&mut cell);
+        cell
+    };
+    let mut run = duel(&FAST, &SLOW);
+    fixtures::add(&mut run, get("rocksdb", |cell| cell.target.access = Access::Wire), &FAST);
+    fixtures::add(&mut run, get("map", |cell| cell.target.persistent = false), &FAST);
+    fixtures::add(&mut run, get("btree", |cell| cell.target.commits = Commits::Groups), &FAST);
+    fixtures::add(&mut run, get("fjall", |cell| cell.workload.keys = 17), &FAST);
+    let mut other = fixtures::run("elsewhere", 5);
+    other.environment.cpu = Some("another".to_owned());
+    other.started = "2026-03-03T00:00:00Z".to_owned();
+    fixtures::add(&mut other, get("sled", |_| {}), &FAST);
+    let (dir, markdown) = report(&[run, other], "report.md");
+    let page = std::fs::read_to_string(dir.path().join("out/report.html")).unwrap();
+    for (store, brief, clause) in [
+        ("rocksdb", "over the wire", "other access, so not compared: over the wire"),
+        ("btree", "in process, group commit", "other access, so not compared: in process, group commit"),
+        ("map", "in memory", "other durability, so not compared: in memory"),
+        ("sled", "environment 2", "measured in environment 2, so not compared"),
+        ("fjall", "other work", "other work, so not compared"),
+    ] {
+        let line = markdown.lines().find(|line| line.starts_with(&format!("| {store} "))).unwrap();
+        let cell = line.split('|').nth(2).unwrap().trim();
+        assert_eq!(cell, brief, "{store}");
+        assert!(page.contains(&format!("title=\"{clause}\"")), "{store}");
     }
 }
 

@@ -260,7 +260,7 @@ fn the_matrix_of_the_page_has_values_and_measured_columns_only() {
     let (_dir, page) = report(&[fixtures::small()], "report.html");
     assert!(page.contains("<small class=\"value\">2.00 k/s, p99 2.00 ms</small>"), "{page}");
     assert!(page.contains(">Read-heavy<small>"), "{page}");
-    for title in ["Scan", "Cold", "Durable"] {
+    for title in ["Scan", "Cold", "Durable, one writer"] {
         assert!(!page.contains(&format!(">{title}<small>")), "{title}");
     }
     // Labels of cells that a narrow page shows below each other; several tables can be open.

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     bench::result::{
-        Access, Loses,
+        Access, Commits, Loses,
         comparison_level::{self, Level},
         metric::{Better, Metric, P99, Unit},
         number_format,
@@ -96,8 +96,10 @@ pub struct MatrixCell {
     pub standing: Rank,
     /// Measured values of the store in the scenario as text, or the reason why there are none.
     pub words: String,
-    /// Text of the metric's median, and for throughput the 99th percentile of the latency; of several workloads only
-    /// the geometric mean of the metric. Empty without a result.
+    /// Text in few words that replaces a missing ratio, such as "failed"; empty with a ratio.
+    instead: String,
+    /// Text of the metric's median and the 99th percentile of the latency; of several workloads the geometric mean of
+    /// the metric. Empty without a result.
     pub value: String,
 }
 
@@ -127,9 +129,8 @@ struct Draft<'r, 'a> {
     contests: Vec<ComparisonGroup<'r, 'a>>,
     /// Score, by repetition, of each store that was measured in all workloads of the column; more is better.
     stores: BTreeMap<String, BTreeMap<u32, f64>>,
-    /// Loss bounds, as text, of stores that were measured, but with another machine, level or loss bound than the
-    /// column's.
-    others: BTreeMap<String, String>,
+    /// Stores that were measured in the scenario, each with what distinguishes it from the stores of the column.
+    others: BTreeMap<String, Difference>,
     best: Option<String>,
     /// Comparison of each other store with the best one; `None` with fewer than [`ENOUGH`] common repetitions.
     rivals: BTreeMap<String, Option<Pair>>,
@@ -195,7 +196,8 @@ impl<'r, 'a> Draft<'r, 'a> {
             (stores, std::cmp::Reverse(class.rank()))
         });
         let Some(chosen) = chosen.map(|(place, _)| place) else { return Self::empty(scenario) };
-        let (Class { group, level, .. }, contests) = classes.remove(chosen);
+        let (class, contests) = classes.remove(chosen);
+        let Class { group, level, .. } = class;
         let several = report.entries().any(|entry| entry.group > 0);
         let machine = if several { format!(", environment {}", group + 1) } else { String::new() };
         let first = contests.first().and_then(|one| one.entries.first());
@@ -209,7 +211,7 @@ impl<'r, 'a> Draft<'r, 'a> {
             losses,
             stores: figures(&contests, scenario.measure),
             contests,
-            others: others(&classes, scenario.measure),
+            others: others(report.entries().filter(fits), class, scenario.measure),
             ..Self::empty(scenario)
         };
         draft.compare();
@@ -274,14 +276,12 @@ impl<'r, 'a> Draft<'r, 'a> {
     }
 
     fn place(&self, label: &str) -> MatrixCell {
-        let absent = |words| {
-            let value = String::new();
-            MatrixCell { ratio: None, interval: None, standing: Rank::Absent, words, value }
-        };
         if !self.stores.contains_key(label) {
-            return absent(self.why_absent(label));
+            let (instead, words) = self.why_absent(label);
+            let (ratio, interval, value, standing) = (None, None, String::new(), Rank::Absent);
+            return MatrixCell { ratio, interval, standing, words, instead, value };
         }
-        let (words, value) = (self.words(label), self.value(label));
+        let (words, value, instead) = (self.words(label), self.value(label), String::new());
         let is_in = |stores: &[usize]| self.labels(stores).iter().any(|one| one == label);
         let RankGroups { winners, undecided, .. } = &self.groups;
         let Some(pair) = self.rivals.get(label) else {
@@ -293,7 +293,7 @@ impl<'r, 'a> Draft<'r, 'a> {
                 (1, true) => Rank::Best,
                 (_, true) => Rank::Equal,
             };
-            return MatrixCell { ratio: Some(1.0), interval: None, standing, words, value };
+            return MatrixCell { ratio: Some(1.0), interval: None, standing, words, instead, value };
         };
         let standing = match pair {
             None => Rank::Unknown,
@@ -302,7 +302,7 @@ impl<'r, 'a> Draft<'r, 'a> {
             Some(_) => Rank::Worse,
         };
         let ratio = pair.map_or_else(|| self.ratio(label), |pair| Some(pair.ratio));
-        MatrixCell { ratio, interval: pair.map(|pair| pair.interval), standing, words, value }
+        MatrixCell { ratio, interval: pair.map(|pair| pair.interval), standing, words, instead, value }
     }
 
     /// Returns the ratio of a store to the best from their mean scores, for stores without a confidence
@@ -348,28 +348,88 @@ impl<'r, 'a> Draft<'r, 'a> {
         self.contests.iter().filter_map(figure).collect::<Vec<_>>().join("; ")
     }
 
-    fn why_absent(&self, label: &str) -> String {
+    /// Returns the reason why the column has no ratio of a store, in few words and as a clause.
+    fn why_absent(&self, label: &str) -> (String, String) {
         let states = self.contests.iter().flat_map(|one| &one.entries).filter(|entry| entry.label() == label);
         let reasons = states.filter_map(|entry| match &entry.state {
-            State::Faulty(reason) => Some(format!("failed: {reason}")),
-            State::Unsupported(reason) => Some(format!("n/a: {reason}")),
+            State::Faulty(reason) => Some(("failed".to_owned(), format!("failed: {reason}"))),
+            State::Unsupported(reason) => Some(("n/a".to_owned(), format!("n/a: {reason}"))),
             State::Sound | State::Missing => None,
         });
-        let other = || Some(format!("{OTHER_LOSS}, so not compared: {}", self.others.get(label)?));
-        reasons.min().or_else(other).unwrap_or_else(|| "not measured".to_owned())
+        let other = || self.others.get(label).map(Difference::words);
+        reasons.min().or_else(other).unwrap_or_else(|| ("\u{2013}".to_owned(), "not measured".to_owned()))
     }
 }
 
-/// Text that replaces the ratio of a store that was measured only with another loss bound, level or machine than the
-/// column has.
-const OTHER_LOSS: &str = "other loss bound";
+/// Difference between a measured cell and the cells that a column compares, in ascending order: of several cells of a
+/// store, the one that is the most like the column says why the store is not compared.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Difference {
+    /// The cell has another workload than the column, or the store lacks one of the column's workloads.
+    Work,
+    /// The store has the loss bound that the text says, and the column has another.
+    Loss(String),
+    /// The cell has another fsync policy, which the text names.
+    Policy(String),
+    /// The cell has another access or commit path, which the text names.
+    Access(&'static str),
+    /// The cell was measured by another machine or program: in the environment of this number, from 1.
+    Environment(usize),
+}
 
-/// Returns the loss bounds, as text, of all stores that were measured in `classes`, by the label of the store.
-fn others(classes: &[(Class, Vec<ComparisonGroup<'_, '_>>)], measure: &Metric) -> BTreeMap<String, String> {
-    let entries =
-        classes.iter().flat_map(|(_, contests)| contests).flat_map(|one| with_figures(one, measure));
-    let words = |entry: &Entry<'_>| comparison_level::loses_words(&entry.cell.target).unwrap_or_default();
-    entries.map(|entry| (entry.label(), words(entry))).collect()
+impl Difference {
+    /// Returns the difference of a cell, which fits the scenario, from the cells of the class `column`.
+    fn of(entry: &Entry<'_>, column: Class) -> Self {
+        let class = Class::of(entry);
+        let (own, other) = (class.level, column.level);
+        if class.group != column.group {
+            Self::Environment(class.group + 1)
+        } else if (own.access, own.commits) != (other.access, other.commits) {
+            Self::Access(own.access_words())
+        } else if own != other {
+            Self::Policy(own.durability_words())
+        } else if class.loses != column.loses {
+            Self::Loss(comparison_level::loses_words(&entry.cell.target).unwrap_or_default())
+        } else {
+            Self::Work
+        }
+    }
+
+    /// Returns the difference in few words and as a clause.
+    fn words(&self) -> (String, String) {
+        let brief = match self {
+            Self::Work => "other work".to_owned(),
+            Self::Loss(_) => "other loss bound".to_owned(),
+            Self::Policy(words) => words.clone(),
+            Self::Access(words) => (*words).to_owned(),
+            Self::Environment(number) => format!("environment {number}"),
+        };
+        let clause = match self {
+            Self::Work => format!("{brief}, so not compared"),
+            Self::Loss(loses) => format!("{brief}, so not compared: {loses}"),
+            Self::Policy(_) => format!("other durability, so not compared: {brief}"),
+            Self::Access(_) => format!("other access, so not compared: {brief}"),
+            Self::Environment(_) => format!("measured in {brief}, so not compared"),
+        };
+        (brief, clause)
+    }
+}
+
+/// Returns, for each store with a value of the metric, the least difference of its cells from those of the class
+/// `column`.
+fn others<'r, 'a: 'r>(
+    entries: impl Iterator<Item = &'r Entry<'a>>,
+    column: Class,
+    measure: &Metric,
+) -> BTreeMap<String, Difference> {
+    let mut others: BTreeMap<String, Difference> = BTreeMap::new();
+    for entry in entries.filter(|entry| has_figure(entry, measure)) {
+        let (label, difference) = (entry.label(), Difference::of(entry, column));
+        if others.get(&label).is_none_or(|known| difference < *known) {
+            others.insert(label, difference);
+        }
+    }
+    others
 }
 
 /// Key of the cells that may be ranked together: equal machine, access, commit path and fsync policy, and for
@@ -402,14 +462,14 @@ impl Class {
         (self.group, self.level, self.loses) == (other.group, other.level, other.loses)
     }
 
-    /// Returns the sort key by which a class is preferred (smallest first): in process before over the wire,
-    /// then the smallest loss bound, then the highest group number: that of the machine or program whose first run is
-    /// the newest.
-    fn rank(&self) -> (bool, LossClass, LossClass, std::cmp::Reverse<usize>) {
+    /// Returns the sort key by which a class is preferred (smallest first): in process before over the wire, then own
+    /// commits before group commit, then the smallest loss bound, then the newest run.
+    fn rank(&self) -> (bool, bool, LossClass, LossClass, std::cmp::Reverse<usize>) {
         let loses =
             self.known.unwrap_or(Loses { kill: LossClass::Everything, power_cut: LossClass::Everything });
         let newest = std::cmp::Reverse(self.group);
-        (self.level.access == Access::Wire, loses.kill, loses.power_cut, newest)
+        let Level { access, commits, .. } = self.level;
+        (access == Access::Wire, commits == Commits::Groups, loses.kill, loses.power_cut, newest)
     }
 }
 
@@ -425,7 +485,12 @@ fn with_figures<'c, 'r, 'a>(
     contest: &'c ComparisonGroup<'r, 'a>,
     measure: &'c Metric,
 ) -> impl Iterator<Item = &'c &'r Entry<'a>> {
-    contest.entries.iter().filter(|entry| entry.spread(measure).is_some_and(|spread| spread.median > 0.0))
+    contest.entries.iter().filter(|entry| has_figure(entry, measure))
+}
+
+/// Returns `true` if the cell has a positive value of the metric.
+fn has_figure(entry: &Entry<'_>, measure: &Metric) -> bool {
+    entry.spread(measure).is_some_and(|spread| spread.median > 0.0)
 }
 
 /// Returns the score of each store by repetition: the mean logarithm of its metric over all comparison
@@ -486,10 +551,7 @@ impl MatrixCell {
     pub fn text(&self) -> String {
         match self.ratio {
             Some(ratio) => part(ratio),
-            None if self.words.starts_with("n/a") => "n/a".to_owned(),
-            None if self.words.starts_with("failed") => "failed".to_owned(),
-            None if self.words.starts_with(OTHER_LOSS) => OTHER_LOSS.to_owned(),
-            None => "\u{2013}".to_owned(),
+            None => self.instead.clone(),
         }
     }
 

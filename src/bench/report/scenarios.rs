@@ -3,7 +3,7 @@
 use super::measured_cell::Entry;
 use crate::{
     bench::result::{
-        CellKind, Operation,
+        Access, CellKind, Commits, Operation,
         comparison_level::Level,
         metric::{Metric, RECOVERY, REOPEN, SPACE_AMPLIFICATION, THROUGHPUT},
     },
@@ -31,7 +31,7 @@ const MOSTLY: f64 = 0.9;
 const MIXED: f64 = 0.100_001;
 
 /// All scenarios, in the order of the matrix.
-pub static SCENARIOS: [Scenario; 9] = [
+pub static SCENARIOS: [Scenario; 11] = [
     Scenario {
         title: "Read-heavy",
         scope: "at least 90% reads of single keys",
@@ -51,10 +51,22 @@ pub static SCENARIOS: [Scenario; 9] = [
         fits: |entry| is_warm(entry) && (entry.concurrent || (reads(entry) > MIXED && writes(entry) > MIXED)),
     },
     Scenario {
-        title: "Durable",
-        scope: "at least 90% writes, each on stable storage before it is acknowledged",
+        title: "Durable, one writer",
+        scope: "at least 90% writes by one thread or client, each on stable storage before it is acknowledged",
         measure: &THROUGHPUT,
-        fits: |entry| is_warm(entry) && writes(entry) >= MOSTLY && !entry.concurrent && is_durable(entry),
+        fits: |entry| writes_durably(entry) && entry.cell.workload.threads == 1,
+    },
+    Scenario {
+        title: "Durable, many writers",
+        scope: "at least 90% durable writes by several threads, each of which commits its own",
+        measure: &THROUGHPUT,
+        fits: |entry| writes_durably(entry) && entry.cell.workload.threads > 1 && !is_grouped(entry),
+    },
+    Scenario {
+        title: "Durable, group commit",
+        scope: "at least 90% durable writes by several threads or clients, committed together by kvbench or by the server",
+        measure: &THROUGHPUT,
+        fits: |entry| writes_durably(entry) && entry.cell.workload.threads > 1 && is_grouped(entry),
     },
     Scenario {
         title: "Scan",
@@ -109,6 +121,18 @@ fn is_warm(entry: &Entry<'_>) -> bool {
 fn is_durable(entry: &Entry<'_>) -> bool {
     let target = &entry.cell.target;
     target.may_lose.map_or(Level::of(target).is_durable(), |most| most.power_cut == LossClass::Nothing)
+}
+
+/// Returns `true` for a closed-loop cell of at least 90% durable writes that was not measured with a cold cache.
+fn writes_durably(entry: &Entry<'_>) -> bool {
+    is_warm(entry) && writes(entry) >= MOSTLY && !entry.concurrent && is_durable(entry)
+}
+
+/// Returns `true` if one thread commits the writes of all: in process with kvbench's group commit, over the wire in the
+/// server.
+fn is_grouped(entry: &Entry<'_>) -> bool {
+    let target = &entry.cell.target;
+    target.access == Access::Wire || target.commits == Commits::Groups
 }
 
 /// Returns the share of single-key reads in all operations, from 0 to 1.

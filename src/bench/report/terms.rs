@@ -19,6 +19,10 @@ pub const TERMS: &[(&str, &str)] = &[
         "other loss bound",
         "The store was measured, but with another loss bound than the stores of the column, so it is not ranked there.",
     ),
+    (
+        "over the wire, fsync always and the like in place of a ratio",
+        "The store was measured there, but not as the stores of the column were.",
+    ),
     ("environment", "Runs of the same machine and the same version of kvbench; only these are compared."),
     (
         "harness overhead",
