@@ -306,7 +306,9 @@ fn undisturbed_repetitions_are_preferred_and_others_are_marked() {
     assert!(!terminal::text(&run).contains("!:"), "each value has undisturbed repetitions");
     disturb(&mut run, 0, 0..5, 0.76);
     let text = terminal::text(&run);
-    assert!(text.contains("!: other programs disturbed every repetition of 1 of 2 cells"), "{text}");
+    let words = "!: Other programs disturbed every repetition of 1 of 2 cells: they used up to 76% of the CPUs in the \
+                 least disturbed one. --foreign allows 10%.";
+    assert!(text.contains(words), "{text}");
     let row = text.lines().find(|line| line.starts_with("mix ")).unwrap();
     assert_eq!(row.matches('!').count(), 1, "{text}");
     for file in ["report.md", "report.html"] {

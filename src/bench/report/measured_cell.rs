@@ -296,6 +296,20 @@ pub fn ratio(entries: &[Entry<'_>]) -> String {
     ratio_words(entry.data_bytes(), cache, place.memory_limit_bytes.or(place.memory_bytes))
 }
 
+/// Returns a sentence about those of `cells` of which other programs disturbed every repetition, or `None` if there are
+/// none.
+pub fn disturbed<'c>(cells: impl Iterator<Item = (&'c Run, &'c Cell)>) -> Option<String> {
+    let parts: Vec<_> = cells.map(|(run, cell)| run.disturbed_part(&cell.id)).collect();
+    let most = parts.iter().flatten().copied().reduce(f64::max)?;
+    Some(format!(
+        "Other programs disturbed every repetition of {} of {} cells: they used up to {:.0}% of the CPUs in the least \
+         disturbed one.",
+        parts.iter().flatten().count(),
+        parts.len(),
+        most * 100.0
+    ))
+}
+
 /// Returns `true` if `cell` ran at the same time as another cell. `together` is set for all concurrent cells
 /// but the first, which is recognised by the cell after it.
 fn concurrent(run: &Run, cell: &Cell) -> bool {

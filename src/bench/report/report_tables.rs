@@ -94,16 +94,7 @@ impl<'a> Report<'a> {
     /// Returns a sentence about the cells of which other programs disturbed every repetition, or `None` if there are
     /// none.
     pub fn disturbed(&self) -> Option<String> {
-        let parts: Vec<_> =
-            self.entries().filter_map(|entry| entry.run.disturbed_part(&entry.cell.id)).collect();
-        let most = parts.iter().copied().reduce(f64::max)?;
-        Some(format!(
-            "Other programs disturbed every repetition of {} of {} cells: they used up to {:.0}% of the CPUs in the \
-             least disturbed one.",
-            parts.len(),
-            self.entries().count(),
-            most * 100.0
-        ))
+        measured_cell::disturbed(self.entries().map(|entry| (entry.run, entry.cell)))
     }
 
     /// Returns all cells of all tables.

@@ -192,21 +192,11 @@ fn ranked(text: &mut String, ranking: &Ranking<'_, '_>, is_titled: bool) {
 }
 
 /// Returns the line that explains the mark `!` of values that other programs disturbed in every repetition, with their
-/// number; empty if there are none.
+/// number and the limit of the run; empty if there are none.
 fn disturbed(run: &Run) -> String {
-    let parts: Vec<_> = run.cells.iter().filter_map(|cell| run.disturbed_part(&cell.id)).collect();
-    let (Some(most), Some(limit)) = (parts.iter().copied().reduce(f64::max), run.environment.foreign_limit)
-    else {
-        return String::new();
-    };
-    format!(
-        "\n!: other programs disturbed every repetition of {} of {} cells: they used {:.0}% of the CPUs or less, \
-         more than --foreign {:.0}% allows\n",
-        parts.len(),
-        run.cells.len(),
-        most * 100.0,
-        limit * 100.0
-    )
+    let found = measured_cell::disturbed(run.cells.iter().map(|cell| (run, cell)));
+    let (Some(words), Some(limit)) = (found, run.environment.foreign_limit) else { return String::new() };
+    format!("\n!: {words} --foreign allows {:.0}%.\n", limit * 100.0)
 }
 
 /// Returns the text that explains the values of a table, for its title.
