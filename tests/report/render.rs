@@ -213,6 +213,38 @@ fn data_are_those_that_the_group_has_put_there() {
     assert!(all_reads.starts_with("265000000"), "{}", &all_reads[..all_reads.len().min(60)]);
 }
 
+/// To open closed files again, which are in the page cache, is no recovery.
+#[test]
+fn a_clean_reopening_is_no_recovery() {
+    let properties = |measured: Measurement| {
+        let mut run = fixtures::run("tiny", 3);
+        let mut cell = fixtures::cell(
+            "tiny",
+            "set",
+            "redb",
+            fixtures::target("redb", "no"),
+            fixtures::workload("set", &[(Operation::Update, 1.0)]),
+        );
+        if measured.recovery_seconds.is_some() {
+            cell.workload.step = CellKind::Recovery;
+        }
+        fixtures::add_outcomes(&mut run, cell, vec![Outcome::Measured(measured); 3]);
+        let (_dir, markdown) = report(&[run], "report.md");
+        let (_, section) = markdown.split_once("## Promises, memory and recovery").unwrap();
+        let row = |start: &str| {
+            let line = section.lines().find(|line| line.starts_with(start)).unwrap();
+            line.split('|').skip(5).map(|part| part.trim().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(row("| Store")[..2], ["Recovery after a kill", "Reopen after a close"]);
+        row("| redb")[..2].to_vec()
+    };
+    let measured = fixtures::measurement(1000.0);
+    let reopened = Measurement { reopen_seconds: Some(0.019), ..measured.clone() };
+    assert_eq!(properties(reopened), ["-", "19.0 ms with 253 MiB of data"]);
+    let recovered = Measurement { recovery_seconds: Some(0.5), ..measured };
+    assert_eq!(properties(recovered), ["500 ms with 253 MiB of data", "-"]);
+}
+
 #[test]
 fn the_runs_are_beside_the_report() {
     let (dir, page) = report(&[fixtures::small()], "report.html");
@@ -264,7 +296,9 @@ fn the_matrix_of_the_page_has_values_and_measured_columns_only() {
         assert!(!page.contains(&format!(">{title}<small>")), "{title}");
     }
     // Labels of cells that a narrow page shows below each other; several tables can be open.
-    for label in ["A kill loses", "A power cut loses", "Peak memory", "Recovery time"] {
+    for label in
+        ["A kill loses", "A power cut loses", "Peak memory", "Recovery after a kill", "Reopen after a close"]
+    {
         assert!(page.contains(&format!("<td data-name=\"{label}\">")), "{label}");
     }
     assert!(!page.contains("name=\"tables\""), "one open table would close the others");

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::bench::result::{
     harness_share,
-    metric::{self, Metric, P50, P99, THROUGHPUT},
+    metric::{self, Metric, P50, P99, RECOVERY, REOPEN, THROUGHPUT},
     number_format,
     statistics::margin::Margin,
     text_table,
@@ -129,7 +129,7 @@ fn ratio(place: &MatrixCell) -> String {
 }
 
 fn promised(report: &Report<'_>) -> String {
-    let heads = ["Store", "A kill loses", "A power cut loses", "Peak memory", "Recovery time"];
+    let heads = ["Store", "A kill loses", "A power cut loses", "Peak memory", RECOVERY.title, REOPEN.title];
     let mut lines = vec![heads.map(str::to_owned).to_vec()];
     for one in promises(report) {
         let losses = |of: fn(&(&str, &'static str, &'static str)) -> &'static str| match one.losses.as_slice()
@@ -146,9 +146,10 @@ fn promised(report: &Report<'_>) -> String {
             losses(|loss| loss.2),
             or_dash(&one.memory),
             or_dash(&one.recovery),
+            or_dash(&one.reopening),
         ]);
     }
-    format!("\n## Promises, memory and recovery\n\n{}", text_table::markdown(&lines, 5))
+    format!("\n## Promises, memory and recovery\n\n{}", text_table::markdown(&lines, 6))
 }
 
 fn section(number: usize, table: &Table<'_>) -> String {

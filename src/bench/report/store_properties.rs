@@ -1,15 +1,15 @@
-//! Properties of each store: loss bounds, memory and recovery time.
+//! Properties of each store: loss bounds, memory, and times to recover and to reopen.
 
 use super::{measured_cell::Entry, report_tables::Report};
 use crate::{
     bench::result::{
-        metric::{MEMORY, Metric, REOPEN, Unit},
+        metric::{MEMORY, Metric, RECOVERY, REOPEN, Unit},
         number_format,
     },
     engine::{Fsync, synthetic},
 };
 
-/// Properties of one store: loss bounds, memory, and time to open it again.
+/// Properties of one store: loss bounds, memory, and times to open it again.
 pub struct StoreProperties {
     /// Name of the store, with its side in a duel, its compression and its read-ahead, as far as it has them.
     pub label: String,
@@ -23,14 +23,17 @@ pub struct StoreProperties {
     pub losses: Vec<(&'static str, &'static str, &'static str)>,
     /// Peak memory in the cell with the most data, and the size of that data, as text.
     pub memory: Option<String>,
-    /// Time to open the store again in the cell with the most data, and the size of that data, as text.
+    /// Time to open the store again after a kill, in the cell with the most data, and the size of that data, as text.
     pub recovery: Option<String>,
-    /// Peak memory per byte of keys and values, at least 1; `None` unless all data must fit in memory, and if no cell
-    /// has at least 8 MiB of data.
+    /// Time to open the store again after it was closed, in the cell with the most data, and the size of that data, as
+    /// text.
+    pub reopening: Option<String>,
+    /// Peak memory per byte of keys and values; `None` unless all data must fit in memory.
     pub memory_factor: Option<f64>,
 }
 
-/// Returns the loss bounds, memory and recovery time of each store of a report, in the order of the report.
+/// Returns the loss bounds, memory and times of recovery and reopening of each store of a report, in the order of the
+/// report.
 pub fn promises(report: &Report<'_>) -> Vec<StoreProperties> {
     let mut promises: Vec<StoreProperties> = Vec::new();
     for entry in report.entries().filter(|entry| !entry.cell.reference) {
@@ -64,7 +67,8 @@ fn properties_of(report: &Report<'_>, entry: &Entry<'_>) -> StoreProperties {
         holds_all,
         losses,
         memory: largest(&all, &MEMORY, |entry| entry.data_bytes()),
-        recovery: largest(&files, &REOPEN, |entry| entry.left_bytes()),
+        recovery: largest(&all, &RECOVERY, |entry| entry.left_bytes()),
+        reopening: largest(&files, &REOPEN, |entry| entry.left_bytes()),
         memory_factor: holds_all.then(|| factor(&all)).flatten(),
         label,
     }
