@@ -141,8 +141,12 @@ fn writes_until_a_time_is_up_leave_no_size_to_compare() {
     for access in [&[][..], &["--wire"]] {
         let timed = of(&[&["--seconds", "0.1"], access].concat());
         assert_eq!((timed.disk_bytes, timed.space_amplification), (None, None));
-        assert!(timed.unmeasured["disk_bytes"].contains("--suite storage"), "{:?}", timed.unmeasured);
+        assert_eq!((timed.live_size, timed.settled_size, timed.closed_size), (None, None, None));
+        for metric in ["disk_bytes", "live_bytes", "closed_bytes"] {
+            assert!(timed.unmeasured[metric].contains("--suite storage"), "{:?}", timed.unmeasured);
+        }
         let counted = of(&[&["--operations", "500"], access].concat());
         assert!(counted.disk_bytes.is_some() && counted.space_amplification.is_some());
+        assert!(counted.live_size.is_some() && counted.closed_size.is_some());
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     },
     engine::synthetic,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Cell of a report (one store, one workload, one setting) with its measurements.
 pub struct Entry<'a> {
@@ -231,14 +231,24 @@ impl<'a> Entry<'a> {
         }
         remarks
             .extend(self.measurements.values().flat_map(|measurement| measurement.warnings.iter().cloned()));
-        for (metric, reason) in self.measurements.values().flat_map(|measurement| &measurement.unmeasured) {
-            remarks.push(format!("No {metric}: {reason}."));
-        }
+        remarks.extend(self.unmeasured());
         remarks
     }
 }
 
 impl Entry<'_> {
+    /// Returns a footnote for each reason why metrics of the cell are absent, which names them.
+    fn unmeasured(&self) -> Vec<String> {
+        let mut metrics: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (metric, reason) in self.measurements.values().flat_map(|measurement| &measurement.unmeasured) {
+            metrics.entry(reason).or_default().insert(metric);
+        }
+        let note = |(reason, metrics): (&str, BTreeSet<&str>)| {
+            format!("No {}: {reason}.", metrics.into_iter().collect::<Vec<_>>().join(", "))
+        };
+        metrics.into_iter().map(note).collect()
+    }
+
     /// Returns the median rate without the write-back after the slices of an interleaved comparison, as a footnote;
     /// `None` if the cell is in no interleaved comparison, or if no write-back followed its slices.
     fn write_back_remark(&self) -> Option<String> {

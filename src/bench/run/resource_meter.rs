@@ -219,11 +219,22 @@ pub(super) fn drop_unequal_sizes<'c>(cells: impl Iterator<Item = (&'c mut Measur
         let writes = |kind| !matches!(kind, Operation::Get | Operation::GetMiss | Operation::Scan);
         let complete = work.operations.is_some_and(|count| measurement.operations >= count);
         unequal |= (work.seconds.is_some() || cell.together) && work.kinds().any(writes) && !complete;
-        if unequal && measurement.disk_bytes.take().is_some() {
-            measurement.space_amplification = None;
-            let reason = "written until a time was up, so stores have overwritten different amounts of data; see \
-                          --suite storage";
-            measurement.unmeasured.insert("disk_bytes".into(), reason.into());
+        if !unequal {
+            continue;
+        }
+        measurement.space_amplification = None;
+        let sizes = [
+            (
+                "disk_bytes",
+                measurement.disk_bytes.take().is_some() | measurement.settled_size.take().is_some(),
+            ),
+            ("live_bytes", measurement.live_size.take().is_some()),
+            ("closed_bytes", measurement.closed_size.take().is_some()),
+        ];
+        let reason = "written until a time was up, so stores have overwritten different amounts of data; see --suite \
+                      storage";
+        for (metric, _) in sizes.into_iter().filter(|(_, had_one)| *had_one) {
+            measurement.unmeasured.insert(metric.into(), reason.into());
         }
     }
 }
@@ -273,13 +284,24 @@ mod tests {
         let cells = suites::plan(&options).unwrap().cells;
         // `get`, `getmixed` together with `setmixed`, then `del`: one set of files.
         let group: Vec<_> = cells.iter().filter(|cell| cell.group == cells[1].group).collect();
-        let measured = Measurement { disk_bytes: Some(1), operations: 10, ..Measurement::default() };
+        let size = Some(FileSize::default());
+        let measured = Measurement {
+            disk_bytes: Some(1),
+            settled_size: size,
+            live_size: size,
+            closed_size: size,
+            operations: 10,
+            ..Measurement::default()
+        };
         let mut measurements = vec![measured; group.len()];
         drop_unequal_sizes(measurements.iter_mut().zip(group.iter().copied()));
         let names: Vec<_> = group.iter().map(|cell| cell.row.as_str()).collect();
         assert_eq!(names, ["get", "getmixed", "setmixed", "del"]);
-        let left: Vec<_> = measurements.iter().map(|measurement| measurement.disk_bytes).collect();
-        assert_eq!(left, [Some(1), Some(1), None, None]);
-        assert!(measurements[3].unmeasured["disk_bytes"].contains("overwritten"));
+        let left = measurements.iter().map(|m| (m.disk_bytes, m.settled_size, m.live_size, m.closed_size));
+        let (all, none) = ((Some(1), size, size, size), (None, None, None, None));
+        assert_eq!(left.collect::<Vec<_>>(), [all, all, none, none]);
+        for metric in ["disk_bytes", "live_bytes", "closed_bytes"] {
+            assert!(measurements[3].unmeasured[metric].contains("overwritten"), "{metric}");
+        }
     }
 }

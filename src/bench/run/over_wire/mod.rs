@@ -63,12 +63,14 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
         phase_result::warn_of_long_load(&mut measurement, &cell.workload);
         measurement.close_seconds = close_seconds;
         measurement.reopen_seconds = reopen_seconds;
-        measurement.closed_size = closed_size.filter(|_| last.contains(cell));
         if let Some(verified) = &verified {
             verified.add_to(&mut measurement);
         }
         Report::of(cell, Outcome::Measured(measurement))
     };
+    for (measurement, cell) in measurements.iter_mut().zip(&job.cells) {
+        measurement.closed_size = closed_size.filter(|_| last.contains(cell));
+    }
     drop_unequal_sizes(measurements.iter_mut().zip(&job.cells));
     // Each step has one measurement for each of its cells.
     Ok(job.cells.iter().zip(measurements).map(report).collect())
