@@ -316,6 +316,15 @@ pub struct Gauge {
     pub value: u64,
 }
 
+/// Value of a setting with which kvbench opens an engine's library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// Size in bytes.
+    Bytes(u64),
+    /// Mode by the library's own name, or `on` or `off`.
+    Mode(&'static str),
+}
+
 /// Registered engine: its description and the functions that need no open engine.
 #[derive(Debug)]
 pub struct Kind {
@@ -333,6 +342,8 @@ pub struct Kind {
     /// Function that prepares the engine's library. [`prepare`] calls it for all engines at the start of a process,
     /// before the process starts threads or other processes, whether or not the process opens the engine.
     pub before_threads: fn(),
+    /// Function that returns the settings of the engine's library that follow from the options, each with its name.
+    pub settings: fn(&OpenOptions) -> Vec<(&'static str, Setting)>,
 }
 
 impl Kind {
@@ -343,7 +354,7 @@ impl Kind {
         recognise: fn(&Path) -> bool,
         check: Check,
     ) -> Self {
-        Self { info, open, recognise, check, repair: None, before_threads: || {} }
+        Self { info, open, recognise, check, repair: None, before_threads: || {}, settings: |_| Vec::new() }
     }
 
     /// Adds the function for `kvbench repair` to the entry.
@@ -354,6 +365,11 @@ impl Kind {
     /// Adds the function that prepares the engine's library before the process starts threads to the entry.
     pub const fn with_before_threads(self, before_threads: fn()) -> Self {
         Self { before_threads, ..self }
+    }
+
+    /// Adds the function that returns the settings of the engine's library to the entry.
+    pub const fn with_settings(self, settings: fn(&OpenOptions) -> Vec<(&'static str, Setting)>) -> Self {
+        Self { settings, ..self }
     }
 }
 

@@ -213,6 +213,29 @@ fn data_are_those_that_the_group_has_put_there() {
     assert!(all_reads.starts_with("265000000"), "{}", &all_reads[..all_reads.len().min(60)]);
 }
 
+/// Settings that depend on the policy say for which one they are.
+#[test]
+#[cfg(all(feature = "lmdb", feature = "fjall"))]
+fn the_environment_has_the_settings_of_the_libraries() {
+    let mut run = fixtures::run("settings", 3);
+    for (store, fsync) in [("lmdb", "always"), ("lmdb", "everysec"), ("lmdb", "no"), ("fjall", "no")] {
+        let work = fixtures::workload("get", &[(Operation::Get, 1.0)]);
+        fixtures::add(
+            &mut run,
+            fixtures::cell("settings", "get", store, fixtures::target(store, fsync), work),
+            &[1.0],
+        );
+    }
+    let (_dir, markdown) = report(&[run], "report.md");
+    for words in [
+        "computes from them: fjall: block cache 128 MiB, memtable 32.0 MiB; ",
+        "lmdb (always): MDB\\_NOSYNC off; ",
+        "lmdb (everysec, no): MDB\\_NOSYNC on\n",
+    ] {
+        assert!(markdown.contains(words), "{words}: {markdown}");
+    }
+}
+
 /// To open closed files again, which are in the page cache, is no recovery.
 #[test]
 fn a_clean_reopening_is_no_recovery() {

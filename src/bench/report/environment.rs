@@ -1,10 +1,16 @@
 //! Machine, software and settings of a benchmark run, as text.
 
 use crate::{
-    bench::result::{Calibration, Environment, Run, Target, metric::Unit, number_format, run_file::RunFile},
-    engine::synthetic,
+    bench::result::{
+        Calibration, Environment, Run, Target, comparison_level::Level, metric::Unit, number_format,
+        run_file::RunFile,
+    },
+    engine::{Durability, Fsync, Kind, Location, OpenOptions, Setting, synthetic},
 };
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
 /// Machine, software and settings of a benchmark run, as text.
 pub struct EnvironmentText<'a> {
@@ -90,7 +96,11 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
     }
     let settings = settings(run);
     if !settings.is_empty() {
-        facts.push(("Settings", settings));
+        facts.push(("Settings that were given", settings));
+    }
+    let computed = computed_settings(run);
+    if !computed.is_empty() {
+        facts.push(("Settings that this version of kvbench computes from them", computed));
     }
     if !run.left_out.is_empty() {
         facts.push(("Left out", run.left_out.join("; ")));
@@ -101,8 +111,6 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
 /// Returns the settings under which each store was opened: cache, compression and read-ahead. Stores that this build
 /// does not have, other programs, and servers that were already running, are left out.
 fn settings(run: &Run) -> String {
-    let is_own = |target: &Target| target.address.is_none() && target.program.is_none();
-    let own = run.cells.iter().filter(|cell| !cell.reference && is_own(&cell.target));
     let of = |target: &Target| {
         let cache = synthetic::info(&target.store)?.cache;
         let size = number_format::short(Unit::Bytes, whole(target.cache_bytes));
@@ -114,8 +122,46 @@ fn settings(run: &Run) -> String {
             target.store
         ))
     };
-    let settings: BTreeSet<_> = own.filter_map(|cell| of(&cell.target)).collect();
+    let settings: BTreeSet<_> = own_targets(run).filter_map(of).collect();
     settings.into_iter().collect::<Vec<_>>().join("; ")
+}
+
+/// Returns the settings of the stores' libraries that follow from those that were given, by the engines of this build.
+/// If they are not the same for all cells of a store, each is preceded by the fsync policies for which they are.
+fn computed_settings(run: &Run) -> String {
+    let mut computed: BTreeMap<(&str, String), BTreeSet<String>> = BTreeMap::new();
+    for target in own_targets(run) {
+        let level = Level::of(target);
+        let (location, fsync) = match level.durability {
+            Some(Durability::Files(fsync)) => (Location::Path(PathBuf::new()), fsync),
+            Some(Durability::Memory) | None => (Location::Memory, Fsync::No),
+        };
+        let options = OpenOptions { cache_size: target.cache_bytes, ..OpenOptions::new(location, fsync) };
+        let settings = Kind::find(&target.store).map_or(Vec::new(), |kind| (kind.settings)(&options));
+        let words = settings.into_iter().map(|(name, value)| match value {
+            Setting::Bytes(bytes) => format!("{name} {}", number_format::short(Unit::Bytes, whole(bytes))),
+            Setting::Mode(mode) => format!("{name} {mode}"),
+        });
+        let words = words.collect::<Vec<_>>().join(", ");
+        let durability = level.durability.map_or("durability unknown", Durability::word);
+        computed.entry((target.store.as_str(), words)).or_default().insert(durability.to_owned());
+    }
+    computed.retain(|(_, words), _| !words.is_empty());
+    let line = |((store, words), policies): (&(&str, String), &BTreeSet<String>)| match computed
+        .keys()
+        .filter(|(other, _)| other == store)
+        .count()
+    {
+        1 => format!("{store}: {words}"),
+        _ => format!("{store} ({}): {words}", policies.iter().cloned().collect::<Vec<_>>().join(", ")),
+    };
+    computed.iter().map(line).collect::<Vec<_>>().join("; ")
+}
+
+/// Returns the targets of a run that kvbench opens itself, without the no-op engine.
+fn own_targets(run: &Run) -> impl Iterator<Item = &Target> {
+    let is_own = |target: &&Target| target.address.is_none() && target.program.is_none();
+    run.cells.iter().filter(|cell| !cell.reference).map(|cell| &cell.target).filter(is_own)
 }
 
 /// Returns the memory limit of each store, `bytes`, and the memory of the driver in bytes, if known, as text.

@@ -2,7 +2,7 @@
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, FsyncSupport, Info,
-    KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, VisitPair,
+    KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Setting, Status, VisitPair,
     VisitValue, WriteOp, Writers,
     files::{self, FirstTree},
 };
@@ -21,7 +21,11 @@ use std::{
 };
 
 /// Entry of the engine `fjall` in the list of engines.
-pub const KIND: Kind = Kind::new(&INFO, Fjall::open, recognise, Check::OnCopy(check_copy));
+pub const KIND: Kind =
+    Kind::new(&INFO, Fjall::open, recognise, Check::OnCopy(check_copy)).with_settings(|options| {
+        let (block_cache, memtable) = sizes(options);
+        vec![("block cache", Setting::Bytes(block_cache)), ("memtable", Setting::Bytes(memtable))]
+    });
 
 const NAME: &str = "fjall";
 
@@ -227,19 +231,24 @@ fn halts_write(sealed_memtables: usize, l0_runs: usize) -> bool {
     sealed_memtables + SEALED_BY_COMMIT >= HALT_SEALED_MEMTABLES || l0_runs + SEALED_BY_COMMIT >= HALT_L0_RUNS
 }
 
+/// Returns the sizes of the block cache and of a memtable, in bytes.
+fn sizes(options: &OpenOptions) -> (u64, u64) {
+    (options.cache_size / 2, (options.cache_size / 8).clamp(1 << 20, MEMTABLE))
+}
+
 fn open_at(path: &Path, options: &OpenOptions) -> Result<(Database, Keyspace), fjall::Error> {
+    let (block_cache, memtable) = sizes(options);
     let compression = match options.compression {
         Compression::None => CompressionType::None,
         Compression::Lz4 => CompressionType::Lz4,
     };
     let files = options.max_files.clamp(INFO.open_files.least, INFO.open_files.most) - OWN_FILES;
     let db = Database::builder(path)
-        .cache_size(options.cache_size / 2)
+        .cache_size(block_cache)
         .worker_threads(THREADS)
         .max_cached_files(Some(files as usize))
         .journal_compression(compression)
         .open()?;
-    let memtable = (options.cache_size / 8).clamp(1 << 20, MEMTABLE);
     let create = || {
         KeyspaceCreateOptions::default()
             .max_memtable_size(memtable)

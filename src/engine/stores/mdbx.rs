@@ -2,7 +2,7 @@
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
-    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, Tool,
+    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Setting, Status, Tool,
     VisitPair, VisitValue, WriteOp, Writers,
     files::{self, FirstDirectory},
     mmap_read_ahead::{self, Advice},
@@ -21,7 +21,8 @@ use std::{
 
 /// Entry of the engine `mdbx` in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Mdbx::open, recognise, Check::OnCopy(check_copy))
-    .with_before_threads(disable_stderr_log);
+    .with_before_threads(disable_stderr_log)
+    .with_settings(|options| vec![("sync mode", Setting::Mode(sync_mode(options.fsync).1))]);
 
 const NAME: &str = "mdbx";
 
@@ -239,20 +240,24 @@ fn sync_first_pages(path: &Path) -> Result<()> {
     File::open(&data).and_then(|file| file.sync_all()).map_err(Error::io("sync", data))
 }
 
-/// Returns MDBX's options for a data file of `length` bytes.
-fn settings(options: &OpenOptions, length: u64, no_rdahead: bool) -> DatabaseOptions {
+/// Returns MDBX's sync mode under an fsync policy, with its name.
+fn sync_mode(fsync: Fsync) -> (SyncMode, &'static str) {
     // A mode that keeps the last synced commit cannot be compared with LMDB's, which does not. Under `everysec`
     // keeping it costs little: it is replaced every second.
-    let sync_mode = match options.fsync {
-        Fsync::Always => SyncMode::Durable,
-        Fsync::EverySec => SyncMode::SafeNoSync,
-        Fsync::No => SyncMode::UtterlyNoSync,
-    };
+    match fsync {
+        Fsync::Always => (SyncMode::Durable, "MDBX_SYNC_DURABLE"),
+        Fsync::EverySec => (SyncMode::SafeNoSync, "MDBX_SAFE_NOSYNC"),
+        Fsync::No => (SyncMode::UtterlyNoSync, "MDBX_UTTERLY_NOSYNC"),
+    }
+}
+
+/// Returns MDBX's options for a data file of `length` bytes.
+fn settings(options: &OpenOptions, length: u64, no_rdahead: bool) -> DatabaseOptions {
     // MDBX refuses a map that is smaller than the data.
     DatabaseOptions {
         max_readers: Some(MAX_READERS),
         no_rdahead,
-        ..options_of(sync_mode, options.map_size.max(length))
+        ..options_of(sync_mode(options.fsync).0, options.map_size.max(length))
     }
 }
 

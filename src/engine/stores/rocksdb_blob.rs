@@ -1,10 +1,13 @@
 //! `rocksdb-blob`: RocksDB with large values in separate files (BlobDB).
 
-use super::rocksdb::{CAVEATS, RocksDb, check_copy, compression_type, db_options, info, recognise};
-use crate::engine::{Caveat, Check, Engine, Info, Kind, OpenOptions, Result};
+use super::rocksdb::{CAVEATS, RocksDb, check_copy, compression_type, db_options, info, recognise, settings};
+use crate::engine::{Caveat, Check, Engine, Info, Kind, OpenOptions, Result, Setting};
 
 /// Entry of the engine `rocksdb-blob` in the list of engines.
-pub const KIND: Kind = Kind::new(&INFO, open, recognise, Check::OnCopy(check_copy));
+pub const KIND: Kind =
+    Kind::new(&INFO, open, recognise, Check::OnCopy(check_copy)).with_settings(|options| {
+        [settings(options), vec![("smallest blob", Setting::Bytes(SMALLEST_BLOB))]].concat()
+    });
 
 static INFO: Info = info("rocksdb-blob", &BLOB_CAVEATS, &["badger", "badgerdb"]);
 

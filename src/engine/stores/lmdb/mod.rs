@@ -7,7 +7,7 @@ mod read_ahead_tests;
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
-    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, Tool,
+    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Setting, Status, Tool,
     VisitPair, VisitValue, WriteOp, Writers, error,
     files::{self, FirstDirectory},
     mmap_read_ahead::{self, Advice},
@@ -25,7 +25,11 @@ use std::{
 };
 
 /// Entry of the engine `lmdb` in the list of engines.
-pub const KIND: Kind = Kind::new(&INFO, Lmdb::open, file::recognise, Check::OnCopy(check_copy));
+pub const KIND: Kind = Kind::new(&INFO, Lmdb::open, file::recognise, Check::OnCopy(check_copy))
+    .with_settings(|options| {
+        let is_set = if is_unsynced(options) { "on" } else { "off" };
+        vec![("MDB_NOSYNC", Setting::Mode(is_set))]
+    });
 
 const NAME: &str = "lmdb";
 
@@ -150,7 +154,7 @@ impl Lmdb {
         place.end()?;
         let advice = Advice::new(NAME, file::data(path), limit, is_random);
         let growth = Growth::new(&env, advice).map_err(fail)?;
-        let commits_unsynced = AtomicBool::new(options.fsync != Fsync::Always);
+        let commits_unsynced = AtomicBool::new(is_unsynced(options));
         Ok(Self { env, db, growth, path: path.into(), commits_unsynced, _lock: lock })
     }
 
@@ -183,12 +187,17 @@ impl Lmdb {
     }
 }
 
+/// Returns `true` if LMDB does not sync commits.
+fn is_unsynced(options: &OpenOptions) -> bool {
+    options.fsync != Fsync::Always
+}
+
 fn open_env(path: &Path, options: &OpenOptions, is_random: bool) -> Result<Env<WithTls>> {
     let map_size = whole_pages(options.map_size);
     let mut env = EnvOpenOptions::new();
     env.map_size(map_size).max_readers(MAX_READERS);
     let mut flags = EnvFlags::empty();
-    flags.set(EnvFlags::NO_SYNC, options.fsync != Fsync::Always);
+    flags.set(EnvFlags::NO_SYNC, is_unsynced(options));
     flags.set(EnvFlags::NO_READ_AHEAD, is_random);
     #[expect(unsafe_code, reason = "a flag can cost the data of a power cut, hence unsafe in heed")]
     // SAFETY: neither call changes anything about memory; `INFO.caveats` documents the risk of `NO_SYNC`.

@@ -4,7 +4,7 @@ mod write_stall;
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, FsyncSupport, Gauge,
-    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, Tool,
+    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Setting, Status, Tool,
     VisitPair, VisitValue, WriteOp, Writers,
     files::{self, FirstDirectory},
 };
@@ -29,7 +29,7 @@ use std::{
 use write_stall::StallMonitor;
 
 /// Entry of the engine `rocksdb` in the list of engines.
-pub const KIND: Kind = Kind::new(&INFO, open, recognise, Check::OnCopy(check_copy));
+pub const KIND: Kind = Kind::new(&INFO, open, recognise, Check::OnCopy(check_copy)).with_settings(settings);
 
 static INFO: Info = info("rocksdb", &CAVEATS, &["leveldb", "goleveldb", "pebble", "pebbledb"]);
 
@@ -116,7 +116,7 @@ const READS: usize = 32;
 const FLUSHES_TO_L1: u64 = 4;
 
 /// Maximum size of a memtable, in bytes: RocksDB's default.
-const MEMTABLE: usize = 64 << 20;
+const MEMTABLE: u64 = 64 << 20;
 
 /// Properties of RocksDB that are gauges, each with the gauge's name and description. They cost nothing until they are
 /// read; RocksDB's statistics, which are counted with every read and write, stay off.
@@ -237,12 +237,51 @@ fn open_db(options: &Options, path: &Path) -> std::result::Result<DB, rocksdb::E
     DB::open_cf_with_opts(options, path, [(DEFAULT_COLUMN_FAMILY_NAME, options.clone())])
 }
 
+/// Sizes in bytes that follow from `--cache-size`.
+struct Sizes {
+    block_cache: u64,
+    /// Maximum size of all memtables together.
+    memtables: u64,
+    memtable: u64,
+    /// Size of an SST file.
+    file: u64,
+    /// Maximum size of level L1.
+    first_level: u64,
+}
+
+fn sizes(options: &OpenOptions) -> Sizes {
+    let memtable = (options.cache_size / 4).clamp(1 << 20, MEMTABLE);
+    Sizes {
+        block_cache: options.cache_size,
+        memtables: options.cache_size / 2,
+        memtable,
+        // In RocksDB's proportions: a flush makes one SST file, and the first level holds four. With the defaults for
+        // memtables of 64 MiB, a smaller memtable would leave all its data in a first level of 256 MiB.
+        file: memtable,
+        first_level: FLUSHES_TO_L1 * memtable,
+    }
+}
+
+/// Returns RocksDB's settings for `options`, those that `rocksdb` and `rocksdb-blob` have in common.
+pub(super) fn settings(options: &OpenOptions) -> Vec<(&'static str, Setting)> {
+    let Sizes { block_cache, memtables, memtable, file, first_level } = sizes(options);
+    let sizes = [
+        ("block cache", block_cache),
+        ("memtable", memtable),
+        ("all memtables", memtables),
+        ("table file", file),
+        ("L1", first_level),
+    ];
+    sizes.map(|(name, bytes)| (name, Setting::Bytes(bytes))).into()
+}
+
 /// Returns RocksDB's options for `options`, those that `rocksdb` and `rocksdb-blob` have in common.
 pub(super) fn db_options(options: &OpenOptions) -> Options {
-    let budget = usize::try_from(options.cache_size).unwrap_or(usize::MAX);
+    let Sizes { block_cache, memtables, memtable, file, first_level } = sizes(options);
+    let whole = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     // The hyper clock cache looks up without a lock: with 630,000 keys a GET takes 6% to 18% less CPU time than
     // with the LRU cache. 0: its entries, which are blocks and shares of memtables, have no common size.
-    let cache = Cache::new_hyper_clock_cache(budget, 0);
+    let cache = Cache::new_hyper_clock_cache(whole(block_cache), 0);
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(&cache);
     // Counts index and filter blocks in the budget, instead of additional memory that grows with the data.
@@ -252,19 +291,16 @@ pub(super) fn db_options(options: &OpenOptions) -> Options {
     let mut result = Options::default();
     result.create_if_missing(true);
     result.set_block_based_table_factory(&table);
-    let memtable = (budget / 4).clamp(1 << 20, MEMTABLE);
-    result.set_write_buffer_size(memtable);
-    // In RocksDB's proportions: a flush makes one SST file, and the first level holds four. With the defaults for
-    // memtables of 64 MiB, a smaller memtable would leave all its data in a first level of 256 MiB.
-    result.set_target_file_size_base(memtable as u64);
-    result.set_max_bytes_for_level_base(FLUSHES_TO_L1 * memtable as u64);
+    result.set_write_buffer_size(whole(memtable));
+    result.set_target_file_size_base(file);
+    result.set_max_bytes_for_level_base(first_level);
     result.set_max_write_buffer_number(2);
     // A filter per memtable, 2% of its size: a GET searches a memtable only for keys that it may hold. With
     // 630,000 keys, most of them in SST files, a GET takes a quarter less CPU time; a SET with pipelining takes
     // 5% more.
     result.set_memtable_whole_key_filtering(true);
     result.set_memtable_prefix_bloom_ratio(0.02);
-    let memtables = WriteBufferManager::new_write_buffer_manager_with_cache(budget / 2, false, cache);
+    let memtables = WriteBufferManager::new_write_buffer_manager_with_cache(whole(memtables), false, cache);
     result.set_write_buffer_manager(&memtables);
     result.set_compression_type(compression_type(options.compression));
     result.set_max_background_jobs(2);
@@ -485,14 +521,19 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("store");
             let location = Location::Path(path.clone());
-            let engine = open(&OpenOptions { cache_size: cache, ..OpenOptions::new(location, Fsync::No) });
-            let engine = engine.unwrap();
+            let options = OpenOptions { cache_size: cache, ..OpenOptions::new(location, Fsync::No) };
+            let engine = open(&options).unwrap();
             let found = ["write_buffer_size", "target_file_size_base", "max_bytes_for_level_base"];
             assert_eq!(
                 found.map(|name| option(&path, name)),
                 [memtable, memtable, 4 * memtable],
                 "cache {cache}"
             );
+            // These are also the settings that a report shows.
+            let shown = (KIND.settings)(&options);
+            for (name, bytes) in [("memtable", memtable), ("table file", memtable), ("L1", 4 * memtable)] {
+                assert!(shown.contains(&(name, Setting::Bytes(bytes))), "{name}: {shown:?}");
+            }
             // A first level has as many flushes as start a compaction, and memtables have at most half of the budget.
             assert_eq!(option(&path, "level0_file_num_compaction_trigger"), FLUSHES_TO_L1);
             assert!(option(&path, "max_write_buffer_number") * memtable <= cache / 2, "cache {cache}");

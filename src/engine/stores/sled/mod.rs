@@ -4,8 +4,8 @@ mod two_group_lock;
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
-    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, VisitPair,
-    VisitValue, WriteOp, Writers,
+    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Setting, Status,
+    VisitPair, VisitValue, WriteOp, Writers,
     files::{self, FirstDirectory},
 };
 use std::{
@@ -20,7 +20,8 @@ use std::{
 use two_group_lock::{Group, GroupLock};
 
 /// Entry of the engine `sled` in the list of engines.
-pub const KIND: Kind = Kind::new(&INFO, Sled::open, recognise, Check::OnCopy(check_copy));
+pub const KIND: Kind = Kind::new(&INFO, Sled::open, recognise, Check::OnCopy(check_copy))
+    .with_settings(|options| vec![("page cache", Setting::Bytes(cache_capacity(options)))]);
 
 const NAME: &str = "sled";
 
@@ -159,16 +160,19 @@ fn is_unfinished_snapshot(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| name.starts_with("snap.") && name.ends_with(".generating"))
 }
 
+/// Returns the size of sled's page cache, in bytes.
+fn cache_capacity(options: &OpenOptions) -> u64 {
+    options.cache_size.max(1 << 20)
+}
+
 impl Sled {
     fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
         let path = options.location.on_disk(NAME)?;
         let place = FirstDirectory::begin(path, NAME, is_first)?;
         // Under `always` each commit flushes, so a timer would only add work.
         let flush = if options.fsync == Fsync::EverySec { Some(1000) } else { None };
-        let config = sled::Config::new()
-            .path(path)
-            .cache_capacity(options.cache_size.max(1 << 20))
-            .flush_every_ms(flush);
+        let config =
+            sled::Config::new().path(path).cache_capacity(cache_capacity(options)).flush_every_ms(flush);
         remove_unfinished_snapshots(path)?;
         let db = config.open().map_err(|error| fail(error, path))?;
         let log_path = path.join(LOG_FILE);

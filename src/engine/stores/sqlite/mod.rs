@@ -8,7 +8,7 @@ use crate::engine::{
     VisitPair, VisitValue, WriteOp, Writers,
     files::{self, FirstDirectory},
 };
-use pool::{Pool, Settings, set_synchronous};
+use pool::{Pool, Settings, set_synchronous, settings};
 use rusqlite::{Connection, ErrorCode, Row, TransactionBehavior, params_from_iter};
 use std::{
     fs::{File, Metadata},
@@ -21,7 +21,8 @@ use std::{
 };
 
 /// Entry of the engine `sqlite` in the list of engines.
-pub const KIND: Kind = Kind::new(&INFO, Sqlite::open, recognise, Check::OnCopy(check_copy));
+pub const KIND: Kind =
+    Kind::new(&INFO, Sqlite::open, recognise, Check::OnCopy(check_copy)).with_settings(settings);
 
 const NAME: &str = "sqlite";
 

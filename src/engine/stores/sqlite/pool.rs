@@ -1,6 +1,6 @@
 //! Pool of SQLite connections to one database: SQLite allows one thread at a time per connection.
 
-use crate::engine::{Fsync, OpenOptions};
+use crate::engine::{Fsync, OpenOptions, Setting};
 use rusqlite::{Connection, OpenFlags};
 use std::{
     collections::VecDeque,
@@ -70,11 +70,32 @@ impl Settings {
     }
 }
 
-/// Sets SQLite's `synchronous` for the fsync policy. NORMAL syncs in checkpoints only: a power cut loses the
-/// last commits, but never corrupts the file.
+/// Returns the names and values of SQLite's settings for `options`. Connections for as many readers as the machine has
+/// cores get an equal share of the cache.
+pub(super) fn settings(options: &OpenOptions) -> Vec<(&'static str, Setting)> {
+    let synchronous = ("synchronous", Setting::Mode(synchronous(options.fsync)));
+    match options.location.path() {
+        None => vec![("cache", Setting::Bytes(options.cache_size)), synchronous],
+        Some(_) => vec![
+            (
+                "caches of the writer and of a reader for each core together",
+                Setting::Bytes(options.cache_size),
+            ),
+            ("cache of each further reader at most", Setting::Bytes(SMALL_CACHE)),
+            synchronous,
+        ],
+    }
+}
+
+/// Returns SQLite's `synchronous` for the fsync policy. NORMAL syncs in checkpoints only: a power cut loses the last
+/// commits, but never corrupts the file.
+fn synchronous(fsync: Fsync) -> &'static str {
+    if fsync == Fsync::Always { "FULL" } else { "NORMAL" }
+}
+
+/// Sets SQLite's `synchronous` for the fsync policy.
 pub(super) fn set_synchronous(connection: &Connection, fsync: Fsync) -> rusqlite::Result<()> {
-    let synchronous = if fsync == Fsync::Always { "FULL" } else { "NORMAL" };
-    connection.pragma_update(None, "synchronous", synchronous)
+    connection.pragma_update(None, "synchronous", synchronous(fsync))
 }
 
 /// Pool of a limited number of SQLite connections for reads. A read waits if all of them are in use.
