@@ -357,6 +357,7 @@ fn sliced(
     let phase = bench.run_slices(
         workload,
         ProcessUsage::default,
+        ProcessUsage::default,
         || Ok(()),
         |report| {
             if let Some(report) = report.filter(|_| left < slices - 1) {

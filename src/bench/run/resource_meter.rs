@@ -71,33 +71,35 @@ impl<'m> Meter<'m> {
         }
     }
 
-    /// Returns the resources used so far by the process. The first call is made before the measurement, in a comparison
-    /// (`--interleave`) before the warm-up: it first makes the store do its deferred work, so that this work is not
-    /// charged to the cells. Each later call also keeps the file sizes, mapped bytes and device traffic of that moment
-    /// for [`Meter::finish`]; the last call is made after the measurement.
+    /// Returns the resources used so far by the process. The first call is made before the measurement and is the same
+    /// as [`Meter::begin`], the second one after the measurement.
     pub fn read(&self) -> ProcessUsage {
-        let mut before = self.before.borrow_mut();
-        if before.is_some() {
-            let usage = self.usage();
-            self.device.set(self.files.and_then(Files::device_traffic));
-            self.live.set(self.files.map(Files::size));
-            let mapped = |files: &Files| process_usage::mapped_bytes(self.pid?, files.directory());
-            self.mapped.set(self.files.and_then(mapped));
-            return usage;
+        if self.before.borrow().is_none() {
+            return self.begin();
         }
+        let usage = self.usage();
+        self.device.set(self.files.and_then(Files::device_traffic));
+        self.live.set(self.files.map(Files::size));
+        let mapped = |files: &Files| process_usage::mapped_bytes(self.pid?, files.directory());
+        self.mapped.set(self.files.and_then(mapped));
+        usage
+    }
+
+    /// Makes the store do the work deferred by load and warm-up, so that it is not charged to the cells, and returns
+    /// the resources used so far by the process: the measurement begins here. A later call replaces an earlier one.
+    pub fn begin(&self) -> ProcessUsage {
         if let Err(text) = self.settle() {
             self.failure.replace(Some(text));
         }
         self.pid.into_iter().for_each(process_usage::reset_peak);
         let usage = self.usage();
         let device = self.files.and_then(Files::device_traffic);
-        *before = Some(Before { usage: usage.clone(), device });
+        self.before.replace(Some(Before { usage: usage.clone(), device }));
         usage
     }
 
-    /// Quiesces the store and returns the bytes written since the first [`Meter::read`], including those of the
-    /// quiescing, with the memory in `after` and what the last [`Meter::read`] kept. `after` is the usage during the
-    /// measurement. Fails with the text of the error if the store could not be quiesced, now or at the first reading.
+    /// Quiesces the store and returns all resources used since [`Meter::begin`], including those of the quiescing.
+    /// `after` is the difference between the second and the first reading.
     pub fn finish(self, after: &ProcessUsage) -> Result<CellUsage, String> {
         let begin = Instant::now();
         self.settle()?;

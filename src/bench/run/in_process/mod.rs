@@ -211,7 +211,7 @@ impl MeasuredStore<'_> {
         let settle = settle(engine);
         let meter = Meter::new(Some(std::process::id()), self.files, &settle, self.base);
         let phases = match self.in_slices {
-            true => vec![slices::serve(&bench, &first.workload, || meter.read(), || meter.drain())],
+            true => vec![slices::serve(&bench, &first.workload, &meter)],
             false => bench.run(&workloads, || meter.read()),
         };
         let usage = phases.first().map(|phase| phase.usage.clone()).unwrap_or_default();

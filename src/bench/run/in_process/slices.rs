@@ -17,6 +17,7 @@ use crate::bench::{
         phase_result::PhaseResult,
         process_usage::ProcessUsage,
         recorder::{Fault, Recorder},
+        resource_meter::Meter,
     },
 };
 use std::{
@@ -47,32 +48,29 @@ struct Turns {
 
 /// Runs the store for each slice of time that is requested on standard input, and reports each on standard output.
 /// Returns the measurement of all slices together, without those of the warm-up.
-pub(super) fn serve(
-    bench: &InProcessBench<'_>,
-    workload: &Workload,
-    usage: impl Fn() -> ProcessUsage,
-    drain: impl Fn() -> Result<(), String>,
-) -> PhaseResult {
+pub(super) fn serve(bench: &InProcessBench<'_>, workload: &Workload, meter: &Meter<'_>) -> PhaseResult {
     // A closed standard output ends this process: the parent is gone, and standard input ends too.
     let tell = |reply: Reply| drop(slice::send(io::stdout().lock(), &reply));
-    bench.run_slices(workload, usage, drain, |report| {
+    let next = |report: Option<SliceReport>| {
         tell(report.map_or(Reply::Ready, Reply::Slice));
         match slice::next_request() {
             Request::Slice(slice) => Some(slice),
             Request::Finish => None,
         }
-    })
+    };
+    bench.run_slices(workload, || meter.begin(), || meter.read(), || meter.drain(), next)
 }
 
 impl InProcessBench<'_> {
     /// Runs a workload in the slices that `next` returns, until it returns `None`. `next` is called with the report of
-    /// the slice before while all threads are parked. The clock of the result is the sum of the slices. `usage` reads
-    /// the resources that the process has used so far: at the start, before each slice up to the first measured one,
-    /// and at the end. The result has the difference from the first measured slice to the end. `drain` makes the store
-    /// do its deferred work, after slices that are followed by write-back.
+    /// the slice before while all threads are parked. The clock of the result is the sum of the slices. `begin` makes
+    /// the store do its deferred work and then, as `usage`, reads the resources that the process has used so far. It is
+    /// called before the first slice and after each warm-up at the start: what these used does not count. `drain` makes
+    /// the store do its deferred work, after slices that are followed by write-back.
     pub fn run_slices(
         &self,
         workload: &Workload,
+        begin: impl Fn() -> ProcessUsage,
         usage: impl Fn() -> ProcessUsage,
         drain: impl Fn() -> Result<(), String>,
         mut next: impl FnMut(Option<SliceReport>) -> Option<Slice>,
@@ -88,13 +86,10 @@ impl InProcessBench<'_> {
             };
             let handles: Vec<_> = (0..workload.threads).map(start).collect();
             let background = shared.spawn_background(scope, workload.threads);
-            let usage = || ProcessUsage { timer_syncs: shared.timer_syncs(), ..usage() };
-            let (mut before, mut clock, mut bins) = (usage(), 0, 0);
+            let with_syncs = |used| ProcessUsage { timer_syncs: shared.timer_syncs(), ..used };
+            let (mut before, mut clock, mut bins) = (with_syncs(begin()), 0, 0);
             let (mut report, mut failure) = (None, None);
             while let Some(slice) = next(report.take()) {
-                if bins == 0 {
-                    before = usage();
-                }
                 let start = shared.clock.now();
                 *lock(&turns.next) = Some(Turn { slice, start, first_bin: bins });
                 shared.barrier.wait();
@@ -109,12 +104,14 @@ impl InProcessBench<'_> {
                 if !slice.is_warm_up {
                     clock += done.nanoseconds;
                     bins += done.bins.len();
+                } else if bins == 0 {
+                    before = with_syncs(begin());
                 }
                 report = Some(done);
             }
             lock(&turns.next).take();
             shared.barrier.wait();
-            let usage = usage().since(&before);
+            let usage = with_syncs(usage()).since(&before);
             shared.stop.store(true, Ordering::SeqCst);
             shared.groups.close();
             let recorders: Vec<_> = handles.into_iter().map(|thread| joined(thread.join())).collect();
