@@ -49,13 +49,13 @@ pub(super) fn measure(job: &Job, cell: &Cell) -> Result<Outcome, String> {
     let engine = synthetic::open(&cell.target.store, &options, &expected)
         .map_err(|error| format!("after the kill: open: {error}"))?;
     let mut check = Check { data: &data, measurement: Measurement::default() };
-    check.value(&*engine, 0);
-    let seconds = begin.elapsed().as_secs_f64();
     let keys = cell.workload.keys;
-    let step = (keys / job.verified.max(1)).max(1);
-    (0..keys)
-        .step_by(usize::try_from(step).unwrap_or(usize::MAX))
-        .for_each(|index| check.value(&*engine, index));
+    let mut checked = checked_keys(keys, job.verified);
+    if let Some(first) = checked.next() {
+        check.value(&*engine, first);
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    checked.for_each(|index| check.value(&*engine, index));
     let mut measurement = check.measurement;
     compare_count(&mut measurement, &engine.count(), keys);
     engine.close().map_err(|error| format!("close: {error}"))?;
@@ -131,6 +131,14 @@ pub(in crate::bench::run) fn load_until_killed(job: &Job) -> Result<(), String> 
     }
 }
 
+/// Returns the numbers of the keys whose values are checked: at most `most` and at least one, evenly spread over all
+/// `keys`. The first number is 0.
+fn checked_keys(keys: u64, most: u64) -> impl Iterator<Item = u64> {
+    let count = keys.min(most.max(1));
+    let spread = move |place: u64| u128::from(place) * u128::from(keys) / u128::from(count);
+    (0..count).map(move |place| spread(place) as u64)
+}
+
 /// Comparison of the values in the recovered store with those that were written.
 struct Check<'d> {
     data: &'d Data,
@@ -167,5 +175,23 @@ impl Check<'_> {
             }
         };
         measurement.first_fault.get_or_insert(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::checked_keys;
+
+    /// Once the first key was read twice, and of 19 keys all were read where 10 were asked for.
+    #[test]
+    fn each_key_is_checked_once_and_no_more_than_asked_for() {
+        for (keys, most) in [(1, 1), (1, 10), (10, 10), (19, 10), (20, 10), (1000, 7), (5, 0)] {
+            let checked: Vec<_> = checked_keys(keys, most).collect();
+            assert_eq!(checked.len() as u64, keys.min(most.max(1)), "{keys} keys, {most}: {checked:?}");
+            assert!(checked[0] == 0 && checked.is_sorted_by(|one, next| one < next), "{checked:?}");
+            // The last part of the keys is checked too.
+            let last = keys - checked[checked.len() - 1];
+            assert!(last <= keys.div_ceil(checked.len() as u64), "{keys} keys, {most}: {checked:?}");
+        }
     }
 }
