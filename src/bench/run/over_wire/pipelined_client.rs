@@ -115,21 +115,12 @@ impl Client {
             recorder.borrow_mut().fault(Fault::Error(format!("connection: {error}")));
         } else if end.time < u64::MAX {
             let mut recorder = recorder.borrow_mut();
-            self.give_up(&mut recorder, end.time, left, shared.clock.now());
+            let now = shared.clock.now();
+            let missed = missed_starts(self.due.take(), &self.pace, end.time, left);
+            missed.for_each(|starts| recorder.missed_starts(starts, now));
             if self.timer.is_some() && left > 0 {
                 recorder.extend_to(end.time);
             }
-        }
-    }
-
-    /// Records the operations, at most `left`, that were due before `end` and not started. Times are in nanoseconds of
-    /// the clock.
-    fn give_up(&mut self, recorder: &mut Recorder, end: u64, left: u64, now: u64) {
-        if let Some(due) = self.due.take().filter(|due| *due < end && left > 0) {
-            recorder.missed_starts(MissedStarts { first: due as f64, interval: 0.0, count: 1 }, now);
-        }
-        if let Some(starts) = self.pace.left(end, left) {
-            recorder.missed_starts(starts, now);
         }
     }
 
@@ -280,6 +271,15 @@ impl Client {
     }
 }
 
+/// Returns the intended starts of operations, at most `left`, that were due before `end` and not started: `due`, which
+/// was taken from `pace` already, and the next ones of `pace`. Times are in nanoseconds of the clock.
+fn missed_starts(due: Option<u64>, pace: &Pace, end: u64, left: u64) -> impl Iterator<Item = MissedStarts> {
+    let due = due.filter(|due| *due < end && left > 0);
+    let rest = pace.left(end, left - u64::from(due.is_some()));
+    let due = due.map(|due| MissedStarts { first: due as f64, interval: 0.0, count: 1 });
+    due.into_iter().chain(rest)
+}
+
 fn next(bytes: &[u8]) -> io::Result<Option<(RangeFrame, usize)>> {
     match bytes {
         [] => Ok(None),
@@ -408,6 +408,21 @@ mod tests {
         };
         settle(bench, &request, &frame, reply.unwrap_or_default(), 1, &mut recorder);
         recorder.measurement(0)
+    }
+
+    /// A start that was taken from the schedule is one of those that are left. Once it was counted in addition.
+    #[test]
+    fn no_more_starts_are_missed_than_operations_were_left() {
+        // 1000 per second for 10 ms.
+        let missed = |taken: bool, left| {
+            let mut pace = Pace::new(Some(1000.0), 0, 0, 1);
+            let due = taken.then(|| pace.next(0));
+            missed_starts(due, &pace, 10_000_000, left).map(|starts| starts.count).sum::<u64>()
+        };
+        for taken in [false, true] {
+            let counts = [0, 1, 3, 10, u64::MAX].map(|left| missed(taken, left));
+            assert_eq!(counts, [0, 1, 3, 10, 10], "{taken}");
+        }
     }
 
     #[test]
