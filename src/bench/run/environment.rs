@@ -253,6 +253,17 @@ fn data_size_warnings(environment: &Environment, cells: &[Cell], conduct: &RunCo
     warnings
 }
 
+/// Adds a warning to those of a run. It replaces an earlier one of the same kind, which has the same words up to the
+/// first colon: a run that goes on with `--resume` is warned again, with other numbers.
+pub(super) fn add_warning(environment: &mut Environment, warning: String) {
+    let kind = |text: &str| text.split(':').next().unwrap_or_default().to_owned();
+    let mut known = environment.warnings.iter_mut();
+    match known.find(|known| kind(known) == kind(&warning)) {
+        Some(known) => *known = warning,
+        None => environment.warnings.push(warning),
+    }
+}
+
 fn gib(bytes: f64) -> f64 {
     bytes / f64::from(1 << 30)
 }
@@ -297,6 +308,26 @@ mod tests {
         assert_eq!(count(RunConditions::default()), 2);
         assert_eq!(count(RunConditions { cache_is_explicit: true, ..RunConditions::default() }), 1);
         assert_eq!(count(RunConditions { keys_are_explicit: true, ..RunConditions::default() }), 0);
+    }
+
+    #[test]
+    fn a_warning_that_is_given_again_replaces_the_earlier_one() {
+        let mut environment = Environment::default();
+        for warning in [
+            "the machine was busy at the start: load 3.1 on 2 cores; stop other programs",
+            "--memory-limit does not limit swap (memory.swap.max: denied)",
+            "the machine was busy at the start: load 2.2 on 2 cores; stop other programs",
+            "--memory-limit does not limit swap (memory.swap.max: denied)",
+        ] {
+            add_warning(&mut environment, warning.into());
+        }
+        assert_eq!(
+            environment.warnings,
+            [
+                "the machine was busy at the start: load 2.2 on 2 cores; stop other programs",
+                "--memory-limit does not limit swap (memory.swap.max: denied)",
+            ]
+        );
     }
 
     #[test]

@@ -90,31 +90,33 @@ impl MemoryGroup {
         let path = parent.join(format!("{NAME}{}", std::process::id()));
         fs::create_dir(&path)?;
         let mut group = Self { path, version, swap_failure: None };
-        for (name, text, needed) in version.files(bytes) {
+        group.limit(bytes)?;
+        Ok(group)
+    }
+
+    /// Limits the memory of the control group to `bytes`, and its swap to none. A limit of swap that cannot be set is no
+    /// error.
+    fn limit(&mut self, bytes: u64) -> io::Result<()> {
+        for (name, text, needed) in self.version.files(bytes) {
             // Opened without `create`: otherwise, outside a control group file system, a plain file would be
             // written that limits nothing.
-            let path = group.path.join(name);
+            let path = self.path.join(name);
             let written = fs::OpenOptions::new()
                 .write(true)
                 .open(path)
                 .and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()));
             match written {
                 Err(error) if needed => return Err(error),
-                Err(error) => group.swap_failure = Some(format!("{name}: {error}")),
+                Err(error) => self.swap_failure = Some(format!("{name}: {error}")),
                 Ok(()) => {}
             }
         }
-        Ok(group)
+        Ok(())
     }
 
     /// Returns a warning if swap could not be limited, so that measured processes may use it beyond the limit; `None`
-    /// on a machine without swap.
-    pub fn swap_warning(&self) -> Option<String> {
-        let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        self.warning(process_usage::field(&meminfo, "SwapTotal:").unwrap_or(0))
-    }
-
-    fn warning(&self, swap_kib: u64) -> Option<String> {
+    /// if `swap_kib`, the machine's swap in KiB, is 0.
+    pub(super) fn swap_warning(&self, swap_kib: u64) -> Option<String> {
         let failure = self.swap_failure.as_ref().filter(|_| swap_kib > 0)?;
         Some(format!(
             "--memory-limit does not limit swap ({failure}): stores may use more memory; turn swap off (swapoff -a)"
@@ -165,6 +167,12 @@ impl Drop for MemoryGroup {
             thread::sleep(Duration::from_millis(10));
         }
     }
+}
+
+/// Returns the size of the machine's swap in KiB; 0 if it is not known.
+pub(super) fn swap_kib() -> u64 {
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    process_usage::field(&meminfo, "SwapTotal:").unwrap_or(0)
 }
 
 /// Returns the number of killed processes in the text of a control group's file of memory events.
@@ -241,6 +249,7 @@ fn places(own: &str, mounts: &str) -> Vec<(Version, PathBuf)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::{result::Environment, run::warn_of_swap};
 
     const UNIFIED: &str = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n";
     const OLD: &str = "33 24 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
@@ -293,18 +302,32 @@ mod tests {
         assert_eq!(killed_of(""), 0);
     }
 
+    /// Swap is not limited by a kernel that does not count it: the control group has no file for that limit.
     #[test]
     fn a_limit_that_swap_evades_is_warned_of() {
-        let dir = tempfile::tempdir().unwrap();
-        let group = |failure: Option<&str>| {
-            let path = dir.path().join("group");
-            fs::create_dir(&path).unwrap();
-            MemoryGroup { path, version: Version::Two, swap_failure: failure.map(str::to_owned) }
-        };
-        assert_eq!(group(None).warning(1024), None);
-        let failed = group(Some("memory.swap.max: Permission denied"));
-        assert_eq!(failed.warning(0), None);
-        assert!(failed.warning(1024).unwrap().contains("memory.swap.max: Permission denied"));
+        for (version, limit, swap) in [
+            (Version::One, "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
+            (Version::Two, "memory.max", "memory.swap.max"),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let group = |files: &[&str]| {
+                let path = dir.path().join("group");
+                fs::create_dir(&path).unwrap();
+                let mut group = MemoryGroup { path, version, swap_failure: None };
+                files.iter().for_each(|file| fs::write(group.path.join(file), "").unwrap());
+                group.limit(1 << 20).unwrap();
+                files.iter().for_each(|file| fs::remove_file(group.path.join(file)).unwrap());
+                group
+            };
+            assert_eq!(group(&[limit, swap]).swap_warning(1024), None);
+            let failed = group(&[limit]);
+            assert_eq!(failed.swap_warning(0), None, "a machine without swap");
+            // Each start of the run warns, and the result has the warning once.
+            let mut environment = Environment::default();
+            (0..2).for_each(|_| warn_of_swap(&mut environment, &failed, 1024));
+            let [warning] = &environment.warnings[..] else { panic!("{:?}", environment.warnings) };
+            assert!(warning.contains(&format!("does not limit swap ({swap}: No such file")), "{warning}");
+        }
     }
 
     /// In a directory that is no control group, a limit is an error, and no plain file is left: the kernel would not

@@ -44,7 +44,8 @@ use crate::{
             suites::{self, Plan},
         },
         result::{
-            Cell, Outcome, Run, SCHEMA_VERSION, equal_work, harness_share, metric::Unit, number_format,
+            Cell, Environment, Outcome, Run, SCHEMA_VERSION, equal_work, harness_share, metric::Unit,
+            number_format,
         },
     },
     engine::synthetic,
@@ -240,11 +241,7 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
         return differs("machine");
     }
     // Warnings of now apply to the cells that are still to be measured.
-    for warning in now.warnings {
-        if !run.environment.warnings.contains(&warning) {
-            run.environment.warnings.push(warning);
-        }
-    }
+    now.warnings.into_iter().for_each(|warning| environment::add_warning(&mut run.environment, warning));
     Ok(run)
 }
 
@@ -264,8 +261,8 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
     let jobs: Vec<Vec<Cell>> = jobs(&run.cells);
     // Each job has a group of its own; this one shows whether one can be made.
     let group = options.conduct.memory_limit.map(MemoryGroup::new).transpose().map_err(Error::Conduct)?;
-    if let Some(warning) = group.and_then(|group| group.swap_warning()) {
-        warn(run, warning);
+    if let Some(group) = group {
+        warn_of_swap(&mut run.environment, &group, memory_limit::swap_kib());
     }
     let memory_limit = options.conduct.memory_limit.map(|limit| limit + driver_memory(options, run));
     let bar = bar(u64::from(run.repetitions) * jobs.len() as u64);
@@ -312,9 +309,19 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
 }
 
 /// Prints a warning to standard error and adds it to the result.
-fn warn(run: &mut Run, warning: String) {
-    eprintln!("kvbench: warning: {warning}");
-    run.environment.warnings.push(warning);
+fn warn(environment: &mut Environment, warning: String) {
+    // The warnings of a resumed run were printed at its start.
+    if !environment.warnings.contains(&warning) {
+        eprintln!("kvbench: warning: {warning}");
+    }
+    environment::add_warning(environment, warning);
+}
+
+/// Adds a warning to the result if the machine has swap, of `swap_kib` KiB, and the control group does not limit it.
+fn warn_of_swap(environment: &mut Environment, group: &MemoryGroup, swap_kib: u64) {
+    if let Some(warning) = group.swap_warning(swap_kib) {
+        warn(environment, warning);
+    }
 }
 
 /// Returns the memory of the driver in bytes, which is measured and recorded once in a run with `--memory-limit`. If it
@@ -324,7 +331,7 @@ fn driver_memory(options: &Options, run: &mut Run) -> u64 {
         match driver_memory::measure(options, &run.cells) {
             Ok(bytes) => run.environment.driver_memory_bytes = Some(bytes),
             Err(reason) => warn(
-                run,
+                &mut run.environment,
                 format!("--memory-limit contains the driver, whose own memory is not known: {reason}"),
             ),
         }
