@@ -11,6 +11,7 @@ use super::{
 };
 use rand::{Rng, SeedableRng, rngs::SmallRng, seq::IndexedRandom};
 use std::{
+    any::Any,
     io,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
@@ -224,8 +225,7 @@ impl Round<'_> {
             self.fault_at = load.begin.elapsed();
             let when = format!("{} ms into the load", self.fault_at.as_millis());
             let injected = self.inject_fault(server, &when).and(ended.map_or(Ok(()), Err));
-            let outcomes: Vec<_> =
-                clients.into_iter().map(|client| client.join().unwrap_or_default()).collect();
+            let outcomes: Vec<_> = clients.into_iter().map(|client| joined(client.join())).collect();
             (outcomes, injected)
         });
         self.histories = histories;
@@ -278,5 +278,33 @@ impl Round<'_> {
         self.place.cut(cut, &mut self.rng);
         drop(server);
         self.place.power_on().map_err(|error| format!("cannot mount the disk again: {error}"))
+    }
+}
+
+/// Returns the result of a load client whose thread has ended. A client that panicked has checked nothing since, so its
+/// panic is a failure.
+fn joined(outcome: thread::Result<ClientOutcome>) -> ClientOutcome {
+    let text = |payload: Box<dyn Any + Send>| {
+        let text = payload.downcast_ref::<&str>().map(ToString::to_string);
+        let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+        format!("a load client panicked: {}", text.unwrap_or_default())
+    };
+    outcome.unwrap_or_else(|payload| ClientOutcome { refused: 0, fault: Some(text(payload)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic;
+
+    #[test]
+    fn load_client_that_panics_fails_its_round() {
+        let ended = |client: fn() -> ClientOutcome| joined(thread::spawn(client).join());
+        assert_eq!(ended(ClientOutcome::default).fault, None);
+        let refused = || ClientOutcome { refused: 3, fault: None };
+        assert_eq!(ended(refused).refused, 3);
+        let expected = Some("a load client panicked: no history of key 7".to_owned());
+        assert_eq!(ended(|| panic!("no history of key 7")).fault, expected);
+        assert_eq!(ended(|| panic::panic_any("no history of key 7".to_owned())).fault, expected);
     }
 }
