@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
 
-/// Returns records as the calibration engine writes them: operations of 1 ms that start every 10 ms, first those of the
-/// load, then those of two cells, each between quiesce phases. Every other operation is a write, and two writes make a
-/// commit.
-fn records(experiment: &Experiment) -> Vec<Record> {
+/// Returns records as the calibration engine writes them: operations of 1 ms that start every `period` milliseconds,
+/// first those of the load, then those of two cells, each between quiesce phases. Every other operation is a write, and
+/// two writes make a commit.
+fn records(experiment: &Experiment, period: u64) -> Vec<Record> {
     let operations = experiment.cells[0].workload.operations.unwrap_or(20).min(20_000);
     let modifies = experiment.cells[0].workload.mix.contains_key(&Operation::ReadModifyWrite);
     let kinds: &[CallKind] = match modifies {
@@ -24,13 +24,13 @@ fn records(experiment: &Experiment) -> Vec<Record> {
     };
     // A read-modify-write, one of four kinds, makes two calls.
     let calls = if modifies { operations * 5 / 4 } else { operations };
-    let length = (calls * 10 + 2) * MS;
+    let length = (calls * period + 2) * MS;
     let span = |number: u64| {
         let begin = 2 * MS + number * length;
-        let settle = begin + calls * 10 * MS;
+        let settle = begin + calls * period * MS;
         let calls = (0..calls).map(|call| Call {
-            begin: begin + call * 10 * MS,
-            end: begin + call * 10 * MS + MS,
+            begin: begin + call * period * MS,
+            end: begin + call * period * MS + MS,
             commit: (call % 2 == 1).then_some(call / 4 + 1),
             kind: kinds[call as usize % kinds.len()],
             thread: call % 2,
@@ -38,7 +38,7 @@ fn records(experiment: &Experiment) -> Vec<Record> {
         Span {
             calls: calls.collect(),
             syncs: vec![begin + 20 * MS, begin + 50 * MS],
-            deletes: (0..operations).map(|call| begin + (call * 10 + 1) * MS).collect(),
+            deletes: (0..operations).map(|call| begin + (call * period + 1) * MS).collect(),
             found: 600,
             absent: operations + 400,
             cpu_ns: operations * MS / 2,
@@ -68,9 +68,9 @@ fn records(experiment: &Experiment) -> Vec<Record> {
 }
 
 /// Returns measurements and engine records that agree: every metric has its expected value, except for `broken`, whose
-/// value is multiplied by `scale`.
-fn evidence(experiment: &Experiment, scale: f64, broken: &str) -> Evidence {
-    let records = records(experiment);
+/// value is multiplied by `scale`. `period` is as in [`records`].
+fn evidence_every(experiment: &Experiment, period: u64, scale: f64, broken: &str) -> Evidence {
+    let records = records(experiment, period);
     let empty = experiment.cells.iter().map(|_| Measurement::default()).collect();
     let mut evidence = Evidence { measurements: empty, records, end: 100_000 * MS };
     // The first call of `judge` yields the expected values; the measurements are then built from them.
@@ -84,6 +84,11 @@ fn evidence(experiment: &Experiment, scale: f64, broken: &str) -> Evidence {
         *measurement = answered(&truth);
     }
     evidence
+}
+
+/// Returns [`evidence_every`] of operations that start every 10 ms.
+fn evidence(experiment: &Experiment, scale: f64, broken: &str) -> Evidence {
+    evidence_every(experiment, 10, scale, broken)
 }
 
 /// Returns a measurement with the value `truth(column)` of each metric.
@@ -202,6 +207,22 @@ fn each_column_that_is_wrong_is_found_and_no_other() {
     }
     for (column, ..) in columns() {
         assert!(judged.contains(column), "{column} is never judged");
+    }
+}
+
+/// No value is allowed whatever it is, and none of twenty times the truth is called true, although the machine was so
+/// busy that such latencies are possible: between two operations of 1 ms each lies a time of 99 ms.
+#[test]
+fn ranges_are_finite_and_nothing_far_from_the_truth_is_true() {
+    for experiment in experiments::all() {
+        let figures = judge(&experiment, &evidence_every(&experiment, 100, 1.0, ""));
+        for figure in &figures {
+            let ends = [*figure.allowed.start(), *figure.allowed.end(), figure.decided_to];
+            assert!(ends.iter().all(|end| end.is_finite()), "{}: {ends:?}", figure.name());
+            let evidence = evidence_every(&experiment, 100, 20.0, figure.column);
+            let far = judge(&experiment, &evidence).into_iter().filter(|far| far.column == figure.column);
+            far.for_each(|far| assert!(!far.is_true(), "{} is {:?}", far.name(), far.measured));
+        }
     }
 }
 

@@ -328,10 +328,17 @@ mod tests {
         let figures = [2000.0, 4390.0, 9500.0].map(figure);
         assert_eq!(figures.clone().map(|figure| figure.is_true()), [true, false, false]);
         assert_eq!(figures.clone().map(|figure| figure.is_wrong()), [false, false, true]);
-        let [verified, undecided, _] = figures;
-        let found = summary(&[verified, undecided]).unwrap();
+        let [verified, undecided, wrong] = figures;
+        let possible = [verified.clone(), undecided.clone()];
+        let found = summary(&possible).unwrap();
         assert_eq!((found.passed, found.undecided.len()), (true, 1));
-        assert!(metric_table::summary_text(&[], &found).contains("1 of 2 are not decided"));
+        let text = metric_table::summary_text(&possible, &found);
+        assert!(text.contains("over the wire: 2 metrics of 1 workloads, 0 wrong, 1 undecided\n"), "{text}");
+        assert!(text.contains("1 of 2 are not decided"), "{text}");
+        assert!(markdown(&possible, &found).contains("too busy to verify 1 of them"));
+        let all = [verified, undecided, wrong];
+        let text = metric_table::summary_text(&all, &summary(&all).unwrap());
+        assert!(text.contains("over the wire: 3 metrics of 1 workloads, 1 wrong, 1 undecided\n"), "{text}");
     }
 
     #[test]
