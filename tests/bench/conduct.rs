@@ -241,6 +241,10 @@ fn a_cold_run_says_how_it_is_cold_and_loses_nothing() {
     let run =
         result_of(dir.path(), &[&SHORT[..], &["--stores", "map,btree", "--cold", "--mix", "get=1"]].concat());
     assert!(run.environment.cold.unwrap().contains("posix_fadvise"));
+    // The device may be slower after the run than before; a file system without direct reads has neither time.
+    let (before, after) = (run.environment.random_read_us, run.environment.random_read_after_us);
+    assert_eq!(before.is_some(), after.is_some(), "{before:?} {after:?}");
+    assert!(after.is_none_or(|us| us > 0.0), "{after:?}");
 }
 
 /// A warm-up reads back into memory what was just put out of it. Cold cells of LMDB run without and with read-ahead.

@@ -15,6 +15,19 @@ fn markdown_of_a_small_run() {
     assert_eq!(markdown, expected, "\n--- got ---\n{markdown}");
 }
 
+/// A device that became slower during a run has slowed its cold reads too.
+#[test]
+fn random_reads_are_shown_before_and_after_the_run() {
+    let mut run = fixtures::small();
+    (run.environment.random_read_us, run.environment.random_read_after_us) = (Some(105.0), Some(2100.0));
+    let (_dir, markdown) = report(&[run.clone()], "report.md");
+    let line = "- Random read of 4 KiB: 105 \u{b5}s before the run, 2.10 ms after it\n";
+    assert!(markdown.contains(line), "{markdown}");
+    run.environment.random_read_after_us = None;
+    let (_dir, markdown) = report(&[run], "report.md");
+    assert!(markdown.contains(": 105 \u{b5}s before the run, unknown after it\n"), "{markdown}");
+}
+
 #[test]
 fn csv_has_a_row_for_each_cell_and_no_figure_of_a_faulty_one() {
     let (_dir, csv) = report(&[fixtures::small()], "report.csv");

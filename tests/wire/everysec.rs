@@ -93,5 +93,46 @@ fn stopped_server_does_not_delay_writes_afterwards() {
     thread::sleep(Duration::from_secs(5));
     kill_process(pid, Signal::CONT).unwrap();
     assert!(!is_delayed(&mut writer, &mut other), "the stop counts as the age of the sync");
+    // The sync that was held ends, and no syncs make up for the seconds of the stop.
     fs::remove_file(&hold).unwrap();
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(1) {
+        writer.send("SET late 1\r\n");
+        writer.expect("+OK\r\n");
+        thread::sleep(Duration::from_millis(10));
+    }
+    let syncs = info(&mut other, "timer_syncs");
+    let due = begin.elapsed().as_secs() + 1;
+    assert!(syncs <= due, "{syncs} syncs in {:?} after the stop", begin.elapsed());
+}
+
+/// The next sync is due after a second in which the server runs: a comparison stops it again and again, for longer than
+/// a second each time, and it syncs as often as a server that is not stopped.
+#[test]
+#[cfg(target_os = "linux")]
+fn stopped_server_syncs_once_in_a_second_of_its_running_time() {
+    use rustix::process::{Pid, Signal, kill_process};
+    const STOPS: u64 = 6;
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--path", "data", "--fsync", "everysec"]);
+    let mut client = server.connect();
+    let pid = Pid::from_child(&server.process);
+    let mut resumed = Instant::now();
+    let mut running = Duration::ZERO;
+    for _ in 0..STOPS {
+        client.send("SET key 1\r\n");
+        client.expect("+OK\r\n");
+        kill_process(pid, Signal::STOP).unwrap();
+        running += resumed.elapsed();
+        thread::sleep(Duration::from_millis(1200));
+        resumed = Instant::now();
+        kill_process(pid, Signal::CONT).unwrap();
+        thread::sleep(Duration::from_millis(100));
+    }
+    let syncs = info(&mut client, "timer_syncs");
+    running += resumed.elapsed();
+    // The server notices a stop up to a tenth of a second late.
+    let due = running.as_secs() + 2;
+    assert!(due < STOPS, "the machine is too busy: {running:?}");
+    assert!(syncs <= due, "{syncs} syncs in {running:?}, with {STOPS} stops");
 }

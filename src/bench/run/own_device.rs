@@ -36,7 +36,18 @@ pub fn size_for(cells: &[Cell]) -> u64 {
 /// Returns the reason if this process may not mount, or if a program or a loop device is missing.
 #[cfg(target_os = "linux")]
 pub fn mount_at(directory: &Path, bytes: u64, read_ahead_kib: Option<u64>) -> Result<(), String> {
-    let real = queue_of(directory);
+    mount_like(queue_of(directory).as_deref(), directory, bytes, read_ahead_kib)
+}
+
+/// Does what [`mount_at`] does. `real` is the directory with the settings that the new device takes over: those of the
+/// device below `directory`.
+#[cfg(target_os = "linux")]
+fn mount_like(
+    real: Option<&Path>,
+    directory: &Path,
+    bytes: u64,
+    read_ahead_kib: Option<u64>,
+) -> Result<(), String> {
     let image = directory.with_extension("image");
     let file = File::create(&image).and_then(|file| file.set_len(bytes));
     file.map_err(|error| format!("{}: {error}", image.display()))?;
@@ -49,7 +60,7 @@ pub fn mount_at(directory: &Path, bytes: u64, read_ahead_kib: Option<u64>) -> Re
     let detached = run("losetup", &["--detach", &device]);
     let _user = user.map_err(|error| format!("{device}: {error}"))?;
     detached?;
-    mount_device(&device, directory, real.as_deref(), read_ahead_kib)
+    mount_device(&device, directory, real, read_ahead_kib)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -166,6 +177,38 @@ mod tests {
     use crate::{bench::run::disk_usage::Files, testing::skip_test::skip};
     use std::{io::Write, thread};
 
+    /// Returns the setting `write_cache` of the block device that holds `directory`, if there is one.
+    fn write_cache(directory: &Path) -> Option<String> {
+        fs::read_to_string(queue_of(directory)?.join("write_cache")).ok()
+    }
+
+    /// A sync of a device with a volatile write cache ("write back") flushes it, one of a device without does not.
+    #[test]
+    fn own_device_has_the_settings_of_the_machines_device() {
+        let scratch = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let [directory, real] = ["store", "queue"].map(|name| scratch.path().join(name));
+        [&directory, &real].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+        fs::write(real.join("read_ahead_kb"), "32\n").unwrap();
+        let found = ["write through\n", "write back\n"].map(|setting| {
+            fs::write(real.join("write_cache"), setting).unwrap();
+            let (directory, real) = (directory.clone(), real.clone());
+            let mounted = thread::spawn(move || {
+                mount_like(Some(&real), &directory, 1 << 30, None)?;
+                let found = (write_cache(&directory).unwrap(), read_ahead_kib(&directory));
+                // The setting outlives the mount.
+                fs::write(queue_of(&directory).unwrap().join("write_cache"), "write back").unwrap();
+                Ok::<_, String>(found)
+            });
+            (setting, mounted.join().unwrap())
+        });
+        for (setting, found) in found {
+            match found {
+                Ok(found) => assert_eq!(found, (setting.to_owned(), Some(32))),
+                Err(reason) => return skip("own_device_has_the_settings_of_the_machines_device", &reason),
+            }
+        }
+    }
+
     /// The counted bytes of a store's own device include the writes to its files, and not another program's writes to
     /// the machine's device.
     #[test]
@@ -173,10 +216,13 @@ mod tests {
         let scratch = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let directory = scratch.path().join("store");
         fs::create_dir(&directory).unwrap();
+        let real = write_cache(&directory);
         // The mount is in the namespace of this thread alone.
         let mounted = thread::spawn(move || {
             mount_at(&directory, 1 << 30, Some(64))?;
             assert_eq!(read_ahead_kib(&directory), Some(64));
+            // A sync flushes the loop device if it would flush the machine's device.
+            assert!(real.is_none() || write_cache(&directory) == real, "{real:?}");
             let files = Files::of(&directory);
             files.write_back().unwrap();
             let before = files.device_traffic().expect("a loop device has its own counters");

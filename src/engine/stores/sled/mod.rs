@@ -356,3 +356,36 @@ impl Engine for Sled {
         self.sync()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Location;
+
+    /// A single write takes sled's `insert` and `remove`. Its `apply_batch` would make all other calls wait, and would
+    /// pass its log to the operating system for each write, where `insert` and `remove` fill a buffer of 512 KiB first.
+    #[test]
+    fn single_writes_are_as_those_of_sled_itself() {
+        let keys: Vec<_> = (0..1000_u32).map(u32::to_be_bytes).collect();
+        let directory = tempfile::tempdir().unwrap();
+        let log_bytes = |name: &str| fs::metadata(directory.path().join(name).join(LOG_FILE)).unwrap().len();
+
+        let plain = sled::Config::new().path(directory.path().join("plain")).flush_every_ms(None);
+        let plain = plain.open().unwrap();
+        plain.flush().unwrap();
+        let first = log_bytes("plain");
+        for key in &keys {
+            plain.insert(key, &[7; 100][..]).unwrap();
+        }
+        keys.iter().step_by(2).for_each(|key| drop(plain.remove(key).unwrap()));
+        assert_eq!(log_bytes("plain"), first, "the buffer holds all of them");
+
+        let place = Location::Path(directory.path().join("engine"));
+        let engine = Sled::open(&OpenOptions::new(place, Fsync::No)).unwrap();
+        let write = |op| engine.write(&Batch::of(&[op]), false).unwrap();
+        keys.iter().for_each(|key| write(WriteOp::Put { key, value: &[7; 100] }));
+        keys.iter().step_by(2).for_each(|key| write(WriteOp::Delete { key }));
+        assert_eq!(engine.count().unwrap(), 500);
+        assert_eq!(log_bytes("engine"), first);
+    }
+}
