@@ -143,9 +143,13 @@ impl Redb {
         if let Some(path) = &path {
             first.map_or_else(|| files::sync_dir(files::parent(path)), FirstFile::end)?;
         }
+        Ok(Box::new(Self::new(latest, db, path)))
+    }
+
+    fn new(latest: Table, db: Database, path: Option<PathBuf>) -> Self {
         let latest = ShardedLock::new(Arc::new(latest));
         let (unsynced, pending, syncing) = Default::default();
-        Ok(Box::new(Self { latest, db, path, unsynced, pending, syncing }))
+        Self { latest, db, path, unsynced, pending, syncing }
     }
 
     fn fail(&self, error: impl Into<redb::Error>) -> Error {
@@ -262,7 +266,11 @@ impl Engine for Redb {
         if !self.unsynced.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        self.apply(&Batch::default(), Durability::Immediate).map_err(|error| self.fail(error))?;
+        self.apply(&Batch::default(), Durability::Immediate).map_err(|error| {
+            // Cleared before the commit, because another thread may set it meanwhile: the next sync must fail, too.
+            self.unsynced.store(true, Ordering::Release);
+            self.fail(error)
+        })?;
         self.pending.store(0, Ordering::Relaxed);
         Ok(())
     }
@@ -309,7 +317,40 @@ impl Engine for Redb {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use redb::StorageBackend;
+    use std::{fs, io};
+
+    /// Storage in memory whose writes and syncs fail while a flag is set.
+    #[derive(Debug)]
+    struct FailingStorage(InMemoryBackend, Arc<AtomicBool>);
+
+    impl FailingStorage {
+        fn check(&self) -> io::Result<()> {
+            if self.1.load(Ordering::Relaxed) { Err(io::Error::other("a test")) } else { Ok(()) }
+        }
+    }
+
+    impl StorageBackend for FailingStorage {
+        fn len(&self) -> io::Result<u64> {
+            self.0.len()
+        }
+
+        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            self.0.read(offset, out)
+        }
+
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.0.set_len(len)
+        }
+
+        fn sync_data(&self) -> io::Result<()> {
+            self.check()
+        }
+
+        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+            self.check().and_then(|()| self.0.write(offset, data))
+        }
+    }
 
     /// Returns the number of keys that the next start would find if the process were killed now: opens a copy of the
     /// file.
@@ -341,5 +382,20 @@ mod tests {
         let synced = left_by_a_kill(&path);
         (0..PENDING).for_each(|number| write(PENDING * 4 + number, false));
         assert_eq!(left_by_a_kill(&path), synced);
+    }
+
+    #[test]
+    fn every_sync_after_a_failed_one_fails() {
+        let fails = Arc::new(AtomicBool::new(false));
+        let storage = FailingStorage(InMemoryBackend::new(), Arc::clone(&fails));
+        let db = Database::builder().create_with_backend(storage).unwrap();
+        let engine = Redb::new(create_table(&db).unwrap(), db, None);
+        let mut batch = Batch::default();
+        batch.put(b"key", b"value");
+        engine.write(&batch, false).unwrap();
+        fails.store(true, Ordering::Relaxed);
+        engine.sync().unwrap_err();
+        engine.sync().unwrap_err();
+        engine.close().unwrap_err();
     }
 }
