@@ -76,9 +76,6 @@ static INFO: Info = Info {
             "Each read begins a transaction and looks up its tree: a transaction of canopydb cannot be shared by threads.",
         ),
         Caveat::new(
-            "--compression is of values above 12 KiB, and has an effect only when the data are created.",
-        ),
-        Caveat::new(
             "In 10 of 20 tests with a full disk (kvbench torture --store canopydb --fsync always --mode full), writes that \
              were acknowledged around the first failed write were gone after the next kill, and not only the last ones.",
         ),
