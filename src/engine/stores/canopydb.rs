@@ -136,13 +136,11 @@ impl Canopy {
     }
 
     /// Calls `f` with the tree of all pairs as of the last commit, and returns the result.
-    fn with_latest<R>(&self, f: impl FnOnce(&Tree<'_>) -> Result<R, canopydb::Error>) -> Result<R> {
-        let read = || {
-            let latest: ReadTransaction = self.db.begin_read()?;
-            let tree = latest.get_tree(TREE)?.ok_or_else(missing)?;
-            f(&tree)
-        };
-        read().map_err(|error| self.fail(error))
+    fn with_latest<R>(&self, f: impl FnOnce(&Tree<'_>) -> Result<R>) -> Result<R> {
+        let latest: ReadTransaction = self.db.begin_read().map_err(|error| self.fail(error))?;
+        let tree = latest.get_tree(TREE).and_then(|tree| tree.ok_or_else(missing));
+        let tree = tree.map_err(|error| self.fail(error))?;
+        f(&tree)
     }
 
     /// Runs `change`, which writes to the WAL or syncs it. Fails without running it if an earlier change failed.
@@ -228,17 +226,15 @@ impl Engine for Canopy {
     }
 
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
-        let mut at = 0;
-        let read = self.with_latest(|tree| {
+        self.with_latest(|tree| {
             for (index, key) in keys.iter().enumerate() {
-                at = index;
-                if let ControlFlow::Break(()) = visit(index, tree.get(key)?.as_deref()) {
+                let value = tree.get(key).map_err(|error| self.fail(error).of_value(index, key, false))?;
+                if let ControlFlow::Break(()) = visit(index, value.as_deref()) {
                     break;
                 }
             }
             Ok(())
-        });
-        read.map_err(|error| error.of_value(at, keys.get(at).copied().unwrap_or_default(), false))
+        })
     }
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
@@ -260,8 +256,9 @@ impl Engine for Canopy {
             return Ok(());
         }
         self.with_latest(|tree| {
-            for pair in tree.range::<&[u8]>((range.start, range.end))? {
-                let (key, value) = pair?;
+            let pairs = tree.range::<&[u8]>((range.start, range.end)).map_err(|error| self.fail(error))?;
+            for pair in pairs {
+                let (key, value) = pair.map_err(|error| self.fail(error))?;
                 if let ControlFlow::Break(()) = visit(&key, &value) {
                     break;
                 }
@@ -285,5 +282,22 @@ impl Engine for Canopy {
 
     fn close(&self) -> Result<()> {
         self.sync()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_of_the_tree_is_not_that_of_one_value() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = open_at(dir.path(), &OpenOptions::for_check(dir.path())).unwrap();
+        let engine = Canopy { db, path: dir.path().into(), refusal: OnceLock::new() };
+        let txn = engine.db.begin_write().unwrap();
+        assert!(txn.delete_tree(TREE).unwrap());
+        txn.commit_with(false).unwrap();
+        let error = engine.read(&[b"a", b"b"], &mut |_, _| panic!("nothing can be read")).unwrap_err();
+        assert!(matches!(error, Error::Io { .. }), "{error}");
     }
 }

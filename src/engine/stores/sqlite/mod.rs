@@ -9,7 +9,7 @@ use crate::engine::{
     files::{self, FirstDirectory},
 };
 use pool::{Pool, Settings, set_synchronous, settings};
-use rusqlite::{Connection, ErrorCode, Row, TransactionBehavior, params_from_iter};
+use rusqlite::{Connection, ErrorCode, Row, TransactionBehavior, ffi, params_from_iter};
 use std::{
     fs::{File, Metadata},
     ops::{Bound, ControlFlow},
@@ -247,27 +247,64 @@ fn apply(connection: &mut Connection, batch: &Batch<'_>) -> rusqlite::Result<()>
     txn.commit()
 }
 
-/// Calls `visit` with the value of each of `keys` (`None`: absent), in order, until `visit` breaks. Sets `at` to the
-/// index of the key that is being read.
+/// Transaction on a connection for several reads under one snapshot. Dropped before its end, also by a panic, it is
+/// rolled back: otherwise the connection would stay in it.
+struct Snapshot<'c>(&'c Connection);
+
+impl<'c> Snapshot<'c> {
+    fn begin(connection: &'c Connection) -> rusqlite::Result<Self> {
+        connection.prepare_cached("BEGIN")?.execute([])?;
+        Ok(Self(connection))
+    }
+
+    fn end(self) -> rusqlite::Result<()> {
+        self.0.prepare_cached("COMMIT")?.execute([]).map(drop)
+    }
+}
+
+impl Drop for Snapshot<'_> {
+    fn drop(&mut self) {
+        // After `end`, and after errors with which SQLite itself rolls back, there is no transaction.
+        if !self.0.is_autocommit()
+            && let Err(error) = self.0.execute_batch("ROLLBACK")
+        {
+            log::warn!("{NAME}: a transaction that only reads cannot be rolled back: {error}");
+        }
+    }
+}
+
+/// Calls `visit` with the value of each of `keys` (`None`: absent), in order, until `visit` breaks. If an error
+/// concerns the value of one key only, sets `failed` to the index of this key.
 fn get(
     connection: &Connection,
     keys: &[&[u8]],
-    at: &mut usize,
+    failed: &mut Option<usize>,
     visit: &mut VisitValue<'_>,
 ) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached(GET)?;
     for (index, key) in keys.iter().enumerate() {
-        *at = index;
-        let mut rows = statement.query((key,))?;
-        let flow = match rows.next()? {
-            Some(row) => visit(index, Some(blob(row, 0)?)),
-            None => visit(index, None),
+        let mut note = |error: rusqlite::Error| {
+            *failed = is_of_value(&error).then_some(index);
+            error
         };
-        if flow.is_break() {
+        let mut rows = statement.query((key,)).map_err(&mut note)?;
+        let row = rows.next().map_err(&mut note)?;
+        let value = row.map(|row| blob(row, 0)).transpose().map_err(note)?;
+        if visit(index, value).is_break() {
             break;
         }
     }
     Ok(())
+}
+
+/// Returns `true` if an error of the look-up of a key concerns its value, or the pages with which it is found. The
+/// look-up may also begin the transaction, and fails then if SQLite gets no lock, for example.
+fn is_of_value(error: &rusqlite::Error) -> bool {
+    // Errors that are not SQLite's: the value is no blob.
+    error.sqlite_error().is_none_or(|error| {
+        matches!(error.code, ErrorCode::DatabaseCorrupt | ErrorCode::OutOfMemory)
+            || matches!(error.extended_code, ffi::SQLITE_IOERR_READ | ffi::SQLITE_IOERR_SHORT_READ)
+    })
 }
 
 /// Returns the column numbered `column` (from 0) of `row`, as bytes in SQLite's own memory.
@@ -342,17 +379,20 @@ impl Engine for Sqlite {
     }
 
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
-        let mut at = 0;
+        let mut failed = None;
         let read = self.reading(|connection| match keys {
             // One statement reads one snapshot; several statements need a transaction for that.
-            [] | [_] => get(connection, keys, &mut at, visit),
+            [] | [_] => get(connection, keys, &mut failed, visit),
             _ => {
-                connection.prepare_cached("BEGIN")?.execute([])?;
-                get(connection, keys, &mut at, visit)?;
-                connection.prepare_cached("COMMIT")?.execute([]).map(drop)
+                let snapshot = Snapshot::begin(connection)?;
+                get(connection, keys, &mut failed, visit)?;
+                snapshot.end()
             }
         });
-        read.map_err(|error| error.of_value(at, keys.get(at).copied().unwrap_or_default(), false))
+        read.map_err(|error| match failed.and_then(|index| keys.get(index).map(|key| (index, key))) {
+            Some((index, key)) => error.of_value(index, key, false),
+            None => error,
+        })
     }
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
@@ -423,5 +463,88 @@ impl Engine for Sqlite {
 
     fn close(&self) -> Result<()> {
         self.sync()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Location;
+    use std::{
+        fs,
+        panic::{AssertUnwindSafe, catch_unwind},
+    };
+
+    fn in_memory() -> Sqlite {
+        Sqlite::open_in_memory(&OpenOptions::new(Location::Memory, Fsync::No)).unwrap()
+    }
+
+    fn put(engine: &Sqlite, key: &[u8]) {
+        let mut batch = Batch::default();
+        batch.put(key, b"value");
+        engine.write(&batch, false).unwrap();
+    }
+
+    /// Returns the result of a read of `keys`, and the number of values that were passed.
+    fn read(engine: &Sqlite, keys: &[&[u8]]) -> (Result<()>, usize) {
+        let mut visits = 0;
+        let result = engine.read(keys, &mut |_, _| {
+            visits += 1;
+            ControlFlow::Continue(())
+        });
+        (result, visits)
+    }
+
+    /// In memory there is one connection for all reads and writes.
+    #[test]
+    fn read_of_several_keys_that_fails_or_panics_leaves_no_transaction_open() {
+        let engine = in_memory();
+        put(&engine, b"a");
+        let read_and_panic = || engine.read(&[b"a", b"b"], &mut |_, _| panic!("a test"));
+        catch_unwind(AssertUnwindSafe(read_and_panic)).unwrap_err();
+        put(&engine, b"b");
+        engine.writer().execute("DROP TABLE kv", []).unwrap();
+        read(&engine, &[b"a", b"b"]).0.unwrap_err();
+        engine.writer().execute(CREATE, []).unwrap();
+        put(&engine, b"a");
+        let (result, visits) = read(&engine, &[b"a", b"b"]);
+        result.unwrap();
+        assert_eq!(visits, 2);
+    }
+
+    #[test]
+    fn only_the_error_of_one_value_names_its_key() {
+        let engine = in_memory();
+        engine.writer().execute_batch("DROP TABLE kv; CREATE TABLE kv (k PRIMARY KEY, v)").unwrap();
+        engine.writer().execute("INSERT INTO kv VALUES (?1, 7)", (&b"b"[..],)).unwrap();
+        for (keys, failed) in [(&[&b"a"[..], b"b", b"c"][..], 1), (&[&b"b"[..]], 0)] {
+            let (result, visits) = read(&engine, keys);
+            let error = result.unwrap_err();
+            assert!(
+                matches!(&error, Error::Value { index, key, .. } if *index == failed && key == b"b"),
+                "{error}"
+            );
+            assert_eq!(visits, failed);
+        }
+        engine.writer().execute("DROP TABLE kv", []).unwrap();
+        for keys in [&[&b"a"[..], b"b"][..], &[&b"b"[..]]] {
+            let error = read(&engine, keys).0.unwrap_err();
+            assert!(matches!(error, Error::Library { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn error_of_connecting_is_not_that_of_one_value() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store");
+        let engine = Sqlite::open_at(&path, &OpenOptions::for_check(&path)).unwrap();
+        fs::rename(path.join(DATA), dir.path().join("moved")).unwrap();
+        fs::create_dir(path.join(DATA)).unwrap();
+        for keys in [&[&b"a"[..], b"b"][..], &[&b"b"[..]]] {
+            let (result, visits) = read(&engine, keys);
+            let error = result.unwrap_err();
+            assert!(matches!(error, Error::Library { .. }), "{error}");
+            assert_eq!(visits, 0);
+        }
     }
 }
