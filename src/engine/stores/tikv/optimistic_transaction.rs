@@ -148,21 +148,37 @@ fn after_removal(error: Error) -> Error {
 ///
 /// # Errors
 ///
-/// Fails if a transaction fails; the error then says how many keys were removed. Also fails if the remaining keys
-/// cannot be read; that error does not say that keys were removed.
+/// Fails if a transaction fails, or the search for further keys; the error then says how many keys were removed.
 fn remove_all(cluster: &Cluster) -> Result<()> {
+    let first_keys = || {
+        let found = cluster.now().and_then(|now| cluster.first_keys(&now, KEYS_PER_REMOVAL));
+        found.map(|(keys, _)| keys)
+    };
+    remove_in_steps(first_keys, |none| with_retries(cluster, |transaction| transaction.write(none.clone())))
+}
+
+/// Calls `remove` with deletes of the stored keys that `first_keys` returns, until it returns none.
+///
+/// # Errors
+///
+/// Fails with the first error of either; if keys were removed before, the error says how many.
+fn remove_in_steps(
+    first_keys: impl Fn() -> Result<Vec<Vec<u8>>>,
+    remove: impl Fn(&Changes) -> Result<()>,
+) -> Result<()> {
     let mut removed = 0;
-    loop {
-        let (keys, _) = cluster.first_keys(&cluster.now()?, KEYS_PER_REMOVAL)?;
-        if keys.is_empty() {
-            return Ok(());
+    let mut remove_each = || -> Result<()> {
+        loop {
+            let none: Changes = first_keys()?.into_iter().map(|key| (key, None)).collect();
+            if none.is_empty() {
+                return Ok(());
+            }
+            remove(&none)?;
+            removed += none.len();
         }
-        let count = keys.len();
-        let none: Changes = keys.into_iter().map(|key| (key, None)).collect();
-        with_retries(cluster, |transaction| transaction.write(none.clone()))
-            .map_err(|error| error.after_removing(NAME, removed))?;
-        removed += count;
-    }
+    };
+    let outcome = remove_each();
+    outcome.map_err(|error| error.after_removing(NAME, removed))
 }
 
 /// Calls `write` with a new transaction, and again while it fails with a transaction conflict, until [`TIMEOUT`] after
@@ -176,6 +192,44 @@ pub(super) fn with_retries(
         match write(OptimisticTransaction::begin(cluster)?) {
             Err(Error::Conflict { .. }) if begin.elapsed() < TIMEOUT => {}
             outcome => return outcome,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    fn fail<T>() -> Result<T> {
+        Err(unavailable("a test"))
+    }
+
+    /// Removes the keys that are found in `steps`, and returns the outcome. An empty step stands for an error of the
+    /// search for keys. The removal of the key `bad` fails.
+    fn remove(steps: &[&[&str]]) -> Result<()> {
+        let steps = RefCell::new(steps.iter());
+        let first_keys = || match steps.borrow_mut().next() {
+            None => Ok(Vec::new()),
+            Some([]) => fail(),
+            Some(keys) => Ok(keys.iter().map(|key| key.as_bytes().to_vec()).collect()),
+        };
+        remove_in_steps(first_keys, |none| if none.contains_key(&b"bad"[..]) { fail() } else { Ok(()) })
+    }
+
+    /// [`Error::Unavailable`] says that nothing was written, which is wrong after a removal.
+    #[test]
+    fn outcome_is_unknown_if_a_removal_of_all_keys_fails_after_some() {
+        remove(&[]).unwrap();
+        remove(&[&["a", "b"], &["c"]]).unwrap();
+        for outcome in [remove(&[&[]]), remove(&[&["bad"]])] {
+            let error = outcome.unwrap_err();
+            assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+        }
+        for outcome in [remove(&[&["a", "b"], &[]]), remove(&[&["a", "b"], &["bad"]])] {
+            let error = outcome.unwrap_err();
+            assert!(matches!(error, Error::Unknown { .. }), "{error}");
+            assert!(error.to_string().contains("2 keys were removed, then: "), "{error}");
         }
     }
 }
