@@ -9,7 +9,7 @@ use super::{
     description::NAME,
     node::{NoReply, Node, Refusal, Sent},
     request_encoding,
-    routing::{ASKING, Cluster, MAX_REDIRECTIONS, OUTAGE_LIMIT, refused, unavailable},
+    routing::{ASKING, Cluster, MAX_REDIRECTIONS, refused, unavailable},
     transaction::{check, check_count},
 };
 use crate::engine::{Batch, Error, Result, WriteOp};
@@ -193,8 +193,8 @@ impl Cluster {
     }
 
     /// Stores the final outcomes in `outcomes`, by the index of the part. Returns the parts to send again, after a
-    /// pause for each node that has replied with a temporary error or could not be reached. Such a failure is final
-    /// after [`OUTAGE_LIMIT`], counted from `begin` or from the node's first failure since its last reply.
+    /// pause if a node has replied with a temporary error. Such errors are final if [`Self::pause`], whose limit counts
+    /// from `begin`, fails.
     fn collect_retries<'b>(
         &self,
         ended: Ended<'b>,
@@ -210,7 +210,7 @@ impl Cluster {
                     continue;
                 }
                 Next::Pause(words) => {
-                    let pause = || self.pause(&at, words.clone()).is_ok() && begin.elapsed() < OUTAGE_LIMIT;
+                    let pause = || self.pause(&at, begin, words.clone()).is_ok();
                     if *paused.entry(at.clone()).or_insert_with(pause) {
                         left.push(part);
                         continue;
@@ -234,24 +234,24 @@ impl Cluster {
             Outcome::Unknown(detail) => return Next::End(Err(Error::Unknown { engine: NAME, detail })),
             Outcome::Refused(refusal) => refusal,
         };
-        part.asking = None;
-        part.redirections += 1;
-        match refusal {
-            Refusal::Moved(to) if part.redirections <= MAX_REDIRECTIONS => {
-                self.move_slot(part.slot, to);
-                Next::SendAgain
+        let (to, asking) = match refusal {
+            Refusal::Moved(to) => {
+                self.move_slot(part.slot, to.clone());
+                (to, None)
             }
-            Refusal::Ask(to) if part.redirections <= MAX_REDIRECTIONS => {
-                part.asking = Some(to);
-                Next::SendAgain
+            Refusal::Ask(to) => (to.clone(), Some(to)),
+            Refusal::Later(words) => {
+                (part.asking, part.redirections) = (None, 0);
+                return Next::Pause(words);
             }
-            Refusal::Moved(to) | Refusal::Ask(to) => {
-                part.redirections = 0;
-                Next::Pause(format!("{at} and others send slot {} to {to} and back", part.slot))
-            }
-            Refusal::Later(words) => Next::Pause(words),
-            refusal => Next::End(Err(refused(refusal))),
+            refusal => return Next::End(Err(refused(refusal))),
+        };
+        if part.redirections < MAX_REDIRECTIONS {
+            (part.asking, part.redirections) = (asking, part.redirections + 1);
+            return Next::SendAgain;
         }
+        (part.asking, part.redirections) = (None, 0);
+        Next::Pause(format!("{at} and others send slot {} to {to} and back", part.slot))
     }
 }
 
@@ -378,6 +378,28 @@ mod tests {
                 (1, seen.iter().map(ToString::to_string).collect())
             );
         }
+    }
+
+    #[test]
+    fn redirection_is_followed_after_many_temporary_errors() {
+        let (node, other) = (FakeNode::start(), FakeNode::start());
+        let cluster = node.cluster(PREFIX);
+        let busy = (0..MAX_REDIRECTIONS).map(|_| line("-TRYAGAIN a test"));
+        node.answer(busy.chain([line(&format!("-MOVED 1 {}", other.address))]));
+        assert_eq!(write(&cluster, &[&["a"]]), ["done"]);
+        assert_eq!((node.seen().len(), other.seen()), (MAX_REDIRECTIONS + 1, vec!["SET {p}a 0".to_owned()]));
+    }
+
+    /// After too many redirections the write pauses, and then goes where the last of them pointed.
+    #[test]
+    fn last_redirection_before_a_pause_changes_the_slot_map() {
+        let (node, other) = (FakeNode::start(), FakeNode::start());
+        let cluster = node.cluster(PREFIX);
+        for (from, to) in [(&node, &other), (&other, &node)] {
+            from.answer((0..3).map(|_| line(&format!("-MOVED 1 {}", to.address))));
+        }
+        assert_eq!(write(&cluster, &[&["a"]]), ["done"]);
+        assert_eq!((node.seen().len(), other.seen().len()), (4, 3));
     }
 
     /// A refused write is not sent again after a later write of the same key was executed, which the retry would

@@ -20,10 +20,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time limit of retries while a node does not reply, or replies with temporary errors. The time counts from the node's
-/// first such failure since it last sent a final reply to any request, or all replies of a pipeline (which may be
-/// temporary errors). So a request is retried for longer while other requests to the node get replies.
-pub(super) const OUTAGE_LIMIT: Duration = Duration::from_secs(10);
+/// Time limit of retries of a request while nodes do not reply, or reply with temporary errors. It counts from the
+/// first such failure of the request, or of any request to the node since its last final reply, if that was earlier.
+const OUTAGE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Pause between two attempts to send a request to the cluster.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
@@ -52,7 +51,7 @@ pub(super) struct Reply {
     pub moving: Option<Arc<str>>,
 }
 
-/// Redirections (MOVED and ASK) of a request so far.
+/// Redirections (MOVED and ASK) and failures of a request so far.
 struct Redirections {
     slot: u16,
     /// Address of the node to which the last redirection points if that was an ASK; otherwise `None`.
@@ -62,6 +61,14 @@ struct Redirections {
     /// Number of error replies that did not end the request (redirections and temporary errors), since its start or
     /// since the last pause after more than [`MAX_REDIRECTIONS`].
     redirections: usize,
+    /// Time of the request's first failure: no reply, a temporary error, or too many redirections; `None` before.
+    failing_since: Option<Instant>,
+}
+
+impl Redirections {
+    fn new(slot: u16) -> Self {
+        Self { slot, asking: None, moving: None, redirections: 0, failing_since: None }
+    }
 }
 
 /// Connection to a Redis Cluster, with the slot map and the nodes.
@@ -173,17 +180,17 @@ impl Cluster {
         Err(cause)
     }
 
-    /// Pauses for [`RETRY_PAUSE`] and refreshes the slot map, before a request is sent again that the node `at` did not
-    /// answer, refused temporarily, or redirected too often. `cause` is the text of the error that is returned after
-    /// the time limit.
+    /// Pauses and refreshes the slot map, before a request is sent again that the node `at` did not answer or refused
+    /// temporarily. `cause` says why. `since` is the time from which the retries of the request count.
     ///
     /// # Errors
     ///
-    /// Fails with [`Error::Unavailable`] if requests to `at` have failed for [`OUTAGE_LIMIT`] without a final reply in
-    /// between.
-    pub fn pause(&self, at: &Arc<str>, cause: String) -> Result<()> {
-        let since = *lock(&self.silent_since).entry(at.clone()).or_insert_with(Instant::now);
-        if since.elapsed() > OUTAGE_LIMIT {
+    /// Fails with [`Error::Unavailable`] [`OUTAGE_LIMIT`] after `since`, or if requests to `at` have failed for that
+    /// long without a final reply in between. Without the first limit, a request that a busy node refuses would be
+    /// repeated as long as the node answers others.
+    pub fn pause(&self, at: &Arc<str>, since: Instant, cause: String) -> Result<()> {
+        let silent_since = *lock(&self.silent_since).entry(at.clone()).or_insert_with(Instant::now);
+        if since.min(silent_since).elapsed() > OUTAGE_LIMIT {
             // Later requests use the new slot map; this one fails in any case.
             let _best_effort = self.refresh();
             return Err(unavailable(cause));
@@ -202,10 +209,15 @@ impl Cluster {
     /// Fails with [`Error::Unavailable`] if [`Self::pause`] fails before a node executes the request, and with
     /// [`Error::Unknown`] if a write was sent and got no reply.
     pub fn follow(&self, slot: u16, request: &[u8], effect: Effect) -> Result<Reply> {
-        let mut path = Redirections { slot, asking: None, moving: None, redirections: 0 };
+        self.follow_from(Redirections::new(slot), request, effect)
+    }
+
+    /// Sends a request like [`Self::follow`], after the redirections and failures `path`.
+    fn follow_from(&self, mut path: Redirections, request: &[u8], effect: Effect) -> Result<Reply> {
         loop {
-            let Some(at) = path.asking.clone().or_else(|| self.owner(slot)) else {
-                self.pause(&"".into(), format!("no node has slot {slot}"))?;
+            let Some(at) = path.asking.clone().or_else(|| self.owner(path.slot)) else {
+                let cause = format!("no node has slot {}", path.slot);
+                self.pause_request(&mut path, &"".into(), cause)?;
                 continue;
             };
             let outcome = match path.asking.take() {
@@ -219,7 +231,7 @@ impl Cluster {
                     return Err(Error::Unknown { engine: NAME, detail });
                 }
                 Err(silence) => {
-                    self.pause(&at, silence.message())?;
+                    self.pause_request(&mut path, &at, silence.message())?;
                     continue;
                 }
             };
@@ -235,31 +247,40 @@ impl Cluster {
         }
     }
 
-    /// Records the redirection in `refusal` in `path`, the request's redirections so far, or in the slot map; or pauses
-    /// after a temporary error; the caller then sends the request again. Returns the refusal if it is final, otherwise
-    /// `None`.
+    /// Pauses like [`Self::pause`], for the request whose redirections and failures are `path`. The request then goes
+    /// to the master of its slot, and its redirections count from 0 again.
+    fn pause_request(&self, path: &mut Redirections, at: &Arc<str>, cause: String) -> Result<()> {
+        (path.asking, path.redirections) = (None, 0);
+        let since = *path.failing_since.get_or_insert_with(Instant::now);
+        self.pause(at, since, cause)
+    }
+
+    /// Records the redirection in `refusal` in `path`, the request's redirections so far, or in the slot map. Pauses
+    /// after a temporary error, and after more than [`MAX_REDIRECTIONS`] redirections. The caller then sends the
+    /// request again. Returns the refusal if it is final, otherwise `None`.
     ///
     /// # Errors
     ///
-    /// Fails with [`Error::Unavailable`] if requests to `at` have failed for [`OUTAGE_LIMIT`] without a final reply in
-    /// between.
+    /// Errors of [`Self::pause`].
     fn redirect(&self, path: &mut Redirections, at: &Arc<str>, refusal: Refusal) -> Result<Option<Refusal>> {
-        path.redirections += 1;
-        match refusal {
-            Refusal::Moved(to) if path.redirections <= MAX_REDIRECTIONS => {
+        let to = match refusal {
+            Refusal::Moved(to) => {
                 log::debug!("{NAME}: slot {} is at {to}", path.slot);
-                self.move_slot(path.slot, to);
+                self.move_slot(path.slot, to.clone());
+                to
             }
-            Refusal::Ask(to) if path.redirections <= MAX_REDIRECTIONS => {
+            Refusal::Ask(to) => {
                 path.moving = Some(at.clone());
-                path.asking = Some(to);
+                path.asking = Some(to.clone());
+                to
             }
-            Refusal::Moved(to) | Refusal::Ask(to) => {
-                path.redirections = 0;
-                self.pause(at, format!("{at} and others send slot {} to {to} and back", path.slot))?;
-            }
-            Refusal::Later(words) => self.pause(at, words)?,
+            Refusal::Later(words) => return self.pause_request(path, at, words).map(|()| None),
             refusal => return Ok(Some(refusal)),
+        };
+        path.redirections += 1;
+        if path.redirections > MAX_REDIRECTIONS {
+            let cause = format!("{at} and others send slot {} to {to} and back", path.slot);
+            self.pause_request(path, at, cause)?;
         }
         Ok(None)
     }
@@ -365,5 +386,69 @@ pub(super) fn refused(refusal: Refusal) -> Error {
         }
         Refusal::Moved(words) | Refusal::Ask(words) => unavailable(words),
         Refusal::Later(words) | Refusal::Other(words) => unavailable(words),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::fake::{FakeNode, Reply as Answer},
+        *,
+    };
+
+    /// Any hash slot: each fake node has all.
+    const SLOT: u16 = 1;
+
+    fn get() -> Vec<u8> {
+        cmd("GET").arg("{p}a").get_packed_command()
+    }
+
+    fn lines<'l>(lines: impl IntoIterator<Item = &'l str>) -> impl Iterator<Item = Answer> {
+        lines.into_iter().map(|line| Answer::Line(line.into()))
+    }
+
+    /// Replies to other requests, which the node may get at any time, must not extend the time of this one.
+    #[test]
+    fn request_is_not_repeated_after_its_own_time_limit() {
+        let node = FakeNode::start();
+        let cluster = node.cluster(b"{p}");
+        for (passed, requests) in [(OUTAGE_LIMIT / 2, 2), (OUTAGE_LIMIT * 2, 1)] {
+            node.answer(lines(["-TRYAGAIN a test"]));
+            let path =
+                Redirections { failing_since: Instant::now().checked_sub(passed), ..Redirections::new(SLOT) };
+            let before = node.seen().len();
+            let outcome = cluster.follow_from(path, &get(), Effect::None);
+            assert_eq!((outcome.is_ok(), node.seen().len() - before), (requests == 2, requests));
+            assert!(matches!(outcome, Ok(_) | Err(Error::Unavailable { .. })));
+        }
+    }
+
+    #[test]
+    fn redirection_is_followed_after_many_temporary_errors() {
+        for (refusal, seen) in [("MOVED", &["GET {p}a"][..]), ("ASK", &["ASKING", "GET {p}a"])] {
+            let (node, other) = (FakeNode::start(), FakeNode::start());
+            let cluster = node.cluster(b"{p}");
+            node.answer(lines(["-TRYAGAIN a test"; MAX_REDIRECTIONS]));
+            node.answer(lines([format!("-{refusal} {SLOT} {}", other.address).as_str()]));
+            cluster.call(SLOT, &get(), Effect::None).unwrap();
+            assert_eq!(
+                (node.seen().len(), other.seen()),
+                (MAX_REDIRECTIONS + 1, seen.iter().map(ToString::to_string).collect())
+            );
+        }
+    }
+
+    /// After too many redirections the request pauses, and then goes where the last of them pointed.
+    #[test]
+    fn last_redirection_before_a_pause_changes_the_slot_map() {
+        let (node, other) = (FakeNode::start(), FakeNode::start());
+        let cluster = node.cluster(b"{p}");
+        for (from, to) in [(&node, &other), (&other, &node)] {
+            let moved = format!("-MOVED {SLOT} {}", to.address);
+            from.answer(lines([moved.as_str(); 3]));
+        }
+        cluster.call(SLOT, &get(), Effect::None).unwrap();
+        assert_eq!((node.seen().len(), other.seen().len()), (4, 3));
+        assert_eq!(cluster.owner(SLOT).as_deref(), Some(node.address.as_str()));
     }
 }
