@@ -1,12 +1,15 @@
 //! `kvbench duel`: flags to [`Options`].
 
 use super::{
-    bench::{WorkloadFlags, cpus, detect, percent_to_100, result_file, server_arguments},
+    bench::{WorkloadFlags, cpus, detect, percent_to_100, result_file, server_arguments, suite_parser},
     units::{count, positive_seconds, seconds, size},
 };
 use crate::bench::{
     duel::{self, CrateVersions},
-    plan::options::{Cpus, Durability, Interleave, Options, RunConditions, Suite},
+    plan::{
+        options::{Cpus, Durability, Interleave, Options, RunConditions, Suite},
+        suites,
+    },
     result::{self, statistics::margin::Margin},
 };
 use bytesize::ByteSize;
@@ -41,8 +44,8 @@ pub struct Duel {
     #[arg(value_name = "NEW")]
     new: Option<PathBuf>,
     /// Workloads of a published benchmark that can be measured one by one (ycsb); without it, --mix
-    #[arg(long, value_enum)]
-    suite: Option<Suite>,
+    #[arg(long, value_parser = suite_parser(suites::of_bench()))]
+    suite: Option<&'static Suite>,
     /// Workloads of the suite to measure, such as b,c of ycsb [default: all]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "suite")]
     workloads: Vec<String>,

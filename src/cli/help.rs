@@ -2,8 +2,6 @@
 
 use crate::engine::Kind;
 use clap::{Command, Error};
-#[cfg(feature = "bench")]
-use clap::{ValueEnum, builder::PossibleValue};
 
 /// Flags of `serve` that `-h` shows; `--help` shows all.
 const SERVE: &[&str] = &[
@@ -31,17 +29,6 @@ pub(super) fn with_short_helps(command: Command) -> Command {
     #[cfg(feature = "bench")]
     let command = command.mut_subcommand("bench", |command| with_short_help(command, BENCH));
     command
-}
-
-/// Returns a line for each value of `T`: its name, in a column of `width` characters, and its help.
-#[cfg(feature = "bench")]
-pub(super) fn value_lines<T: ValueEnum>(width: usize) -> String {
-    let values = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-    let line = |value: PossibleValue| {
-        let help = value.get_help().map(ToString::to_string).unwrap_or_default();
-        format!("  {:<width$} {help}", value.get_name())
-    };
-    values.map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Hides all flags but `shown` from `-h`.

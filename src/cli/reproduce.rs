@@ -1,12 +1,14 @@
 //! `kvbench reproduce`: flags to [`Options`].
 
 use super::{
-    bench::{percent_to_100, result_file, server_arguments},
-    help::value_lines,
+    bench::{percent_to_100, result_file, server_arguments, suite_lines, suite_parser},
     units::{count, positive_seconds, rate, seconds, size},
 };
 use crate::bench::{
-    plan::options::{Options, Preset, Publication, RunConditions, Suite},
+    plan::{
+        options::{Options, Preset, RunConditions, Suite},
+        suites,
+    },
     run,
 };
 use bytesize::ByteSize;
@@ -21,15 +23,12 @@ Examples:
   kvbench reproduce ycsb --keys 1000000 --rates 1000,2000,4000 --memory-limit 512MiB
 To continue a run that was stopped, repeat the command with --resume. For a complete run this prints the tables again.";
 
-/// Cache size of redb's experiment in bytes; the other experiments use the default.
-const REDBS_CACHE: u64 = 4 << 30;
-
 /// Options of `kvbench reproduce`.
 #[derive(Args, Debug)]
 pub struct Reproduce {
     /// The publication whose experiment is repeated
-    #[arg(value_enum)]
-    publication: Publication,
+    #[arg(value_parser = suite_parser(suites::publications()))]
+    publication: &'static Suite,
     /// A first look, in minutes: 5,000 keys, and 0.5 s for work that has a duration; other flags take precedence
     #[arg(long)]
     quick: bool,
@@ -82,7 +81,7 @@ pub struct Reproduce {
 
 /// Returns a line for each publication: its name and its experiment.
 pub(super) fn publications() -> String {
-    value_lines::<Publication>(13)
+    suite_lines(suites::publications(), 13)
 }
 
 impl Reproduce {
@@ -98,12 +97,9 @@ impl Reproduce {
     /// [`run::Error::NothingToResume`] with `--resume`, if there is no result file to continue.
     pub fn options(self) -> Result<Options, run::Error> {
         let publication = self.publication;
-        let cache = match publication {
-            Publication::Redb => REDBS_CACHE,
-            _ => Options::default().cache_bytes,
-        };
+        let cache = publication.cache_bytes.unwrap_or(Options::default().cache_bytes);
         Ok(Options {
-            suite: Some(Suite::Reproduction(publication)),
+            suite: Some(publication),
             stores: self.stores,
             seconds: self.seconds,
             keys: self.keys,
@@ -111,7 +107,7 @@ impl Reproduce {
             repetitions: self.repetitions,
             data: self.data,
             directory: self.dir,
-            output: result_file(self.output, &format!("reproduce-{}", publication.name()), self.resume)?,
+            output: result_file(self.output, publication.name, self.resume)?,
             resume: self.resume,
             force: self.force,
             cache_bytes: self.cache_size.map_or(cache, |size| size.as_u64()),

@@ -6,7 +6,7 @@ use crate::{
 };
 use kvbench::bench::{
     plan::{
-        options::{Durability, Interleave, Options, Suite},
+        options::{Durability, Interleave, Options},
         suites,
     },
     result::{BuildDescription, Duel, Program, Side, statistics::margin::Margin},
@@ -210,7 +210,7 @@ fn each_steady_workload_of_a_suite_is_a_comparison_of_two_programs() {
     let program =
         || Program { path: KVBENCH.into(), checksum: 0, chosen: None, build: BuildDescription::default() };
     let options = Options {
-        suite: Some(Suite::Ycsb),
+        suite: suites::find("ycsb"),
         stores: vec!["btree".into()],
         durabilities: vec![Durability::Memory],
         interleave: Some(Interleave { detect: Some(Margin::default()), budget_seconds: 60.0 }),

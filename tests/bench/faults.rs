@@ -1,27 +1,32 @@
 //! Engines that fail on purpose: every suite notices, and shows no number of theirs.
 
 use crate::support::bench::{bench, read, stderr};
-use kvbench::bench::result::Outcome;
+use kvbench::bench::{plan::suites, result::Outcome};
 use std::path::Path;
 
-const SUITES: &[&[&str]] = &[
-    &["--suite", "kvbench"],
-    &["--suite", "smallnest"],
-    &["--suite", "xdag", "--data", "blocks"],
-    &["--suite", "ycsb"],
-    &["--suite", "redb"],
+/// Flags of work without a suite.
+const MIXES: &[&[&str]] = &[
     &["--mix", "get=0.5,update=0.5"],
     &["--mix", "get=0.5,update=0.5", "--wire"],
     &["--mix", "get=0.5,update=0.5", "--ttl", "1h"],
     &["--mix", "get=0.5,update=0.5", "--ttl", "1h", "--wire"],
 ];
 
+/// Returns the flags of every suite, and those of work without one.
+fn works() -> Vec<Vec<&'static str>> {
+    let suites = suites::of_bench().map(|suite| match suite.name {
+        "xdag" => vec!["--suite", "xdag", "--data", "blocks"],
+        name => vec!["--suite", name],
+    });
+    suites.chain(MIXES.iter().map(|mix| mix.to_vec())).collect()
+}
+
 fn run(dir: &Path, suite: &[&str], store: &str) -> (String, String) {
     let _ = std::fs::remove_file(dir.join("result.json"));
     let flags = ["--stores", store, "--fsync", "no"];
-    // What redb's table tells is never cut by the clock. A free mix does enough operations on a busy machine too.
+    // Some suites are never cut by the clock. A free mix does enough operations on a busy machine too.
     let length: &[&str] = match suite {
-        [_, "redb"] => &[],
+        [_, "redb" | "storage"] => &[],
         ["--mix", ..] => &["--operations", "2000"],
         _ => &["--seconds", "0.3"],
     };
@@ -41,8 +46,8 @@ fn with_data() -> tempfile::TempDir {
 #[test]
 fn an_engine_that_fails_makes_every_suite_fail() {
     let dir = with_data();
-    for suite in SUITES {
-        let (tables, complaints) = run(dir.path(), suite, "failing");
+    for suite in works() {
+        let (tables, complaints) = run(dir.path(), &suite, "failing");
         assert!(complaints.contains("failed on purpose"), "{suite:?}: {complaints}");
         assert!(complaints.contains("failed"), "{suite:?}: {complaints}");
         assert!(tables.contains("failed"), "{suite:?}: {tables}");
@@ -52,8 +57,8 @@ fn an_engine_that_fails_makes_every_suite_fail() {
 #[test]
 fn a_wrong_value_makes_every_suite_fail() {
     let dir = with_data();
-    for suite in SUITES {
-        let (tables, complaints) = run(dir.path(), suite, "wrong-value");
+    for suite in works() {
+        let (tables, complaints) = run(dir.path(), &suite, "wrong-value");
         assert!(complaints.contains("a value that differs from what was written"), "{suite:?}: {complaints}");
         assert!(tables.contains("failed"), "{suite:?}: {tables}");
     }

@@ -6,7 +6,7 @@ use crate::support::bench::{measurement, result_of};
 use kvbench::{
     bench::{
         plan::{
-            options::{CustomWorkload, Options, Preset, RunConditions, Suite},
+            options::{CustomWorkload, Options, Preset, RunConditions},
             suites,
         },
         result::{Loses, Operation},
@@ -73,11 +73,9 @@ fn policies_without_flags_are_those_of_the_server_and_the_next() {
         found
     };
     assert_eq!(distinct(&sessions()), ["always", "everysec"]);
-    assert_eq!(
-        distinct(&Options { suite: Some(Suite::Ycsb), ..Options::default() }),
-        ["always", "everysec", "no"]
-    );
-    let ycsb = suites::plan(&Options { suite: Some(Suite::Ycsb), ..Options::default() }).unwrap().cells;
+    let ycsb = Options { suite: suites::find("ycsb"), ..Options::default() };
+    assert_eq!(distinct(&ycsb), ["always", "everysec", "no"]);
+    let ycsb = suites::plan(&ycsb).unwrap().cells;
     assert!(ycsb.iter().all(|cell| cell.reference || cell.target.persistent), "memory only when asked for");
 }
 

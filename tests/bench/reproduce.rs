@@ -3,7 +3,7 @@
 use crate::support::bench::{measurement, stderr};
 use crate::support::{KVBENCH, RunToEnd};
 use kvbench::bench::{
-    plan::options::Publication,
+    plan::suites,
     result::{Cell, Run},
 };
 use std::{
@@ -220,8 +220,8 @@ fn ycsb_says_that_it_published_no_figures() {
 #[test]
 fn a_plan_is_printed_and_nothing_made() {
     let dir = tempfile::tempdir().unwrap();
-    for publication in Publication::ALL {
-        let output = reproduce(dir.path(), &[publication.name(), "--dry-run"]);
+    for publication in suites::publications() {
+        let output = reproduce(dir.path(), &[publication.word(), "--dry-run"]);
         assert!(output.status.success(), "{}", stderr(&output));
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.contains("\ntime: about ") && text.contains("\ndisk: up to "), "{text}");

@@ -32,8 +32,8 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         "each engine with a setting that its users change",
     ),
     ("docs/reference/run", &["sled"], "left out where memory is little, by what was measured"),
-    ("src/bench/plan/options.rs", &["redb"], "the publication of this name"),
     ("src/bench/plan/suites/cell_builder.rs", &["redis"], "the server redis-server, not the engine"),
+    ("src/bench/plan/suites/mod.rs", &["redb"], "the suite of this name"),
     ("src/command/admin/connection.rs", &["redis"], "HELLO's reply"),
     ("src/engine/synthetic/calibration/known_file_writes.rs", &["map"], "the verb of an error message"),
     (

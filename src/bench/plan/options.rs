@@ -2,10 +2,11 @@
 
 pub use crate::engine::Durability;
 use crate::{
-    bench::result::{Commits, Duel, Loses, Operation, Order, Size, Target, statistics::margin::Margin},
-    engine::Compression,
+    bench::result::{
+        Access, Cell, Commits, Duel, Loses, Operation, Order, Size, Target, statistics::margin::Margin,
+    },
+    engine::{Compression, Fsync},
 };
-use clap::ValueEnum;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -19,7 +20,7 @@ const BLOCK_SECONDS: f64 = 2.0;
 #[derive(Clone, Debug)]
 pub struct Options {
     /// `--suite`; `None` for a workload that flags such as `--mix` define.
-    pub suite: Option<Suite>,
+    pub suite: Option<&'static Suite>,
     /// `--workloads`: names of the suite's workloads; empty for all.
     pub workloads: Vec<String>,
     /// `--stores`: names of the stores to measure; empty for all of this build.
@@ -218,6 +219,12 @@ impl Options {
         }
         filled
     }
+
+    /// Returns the data file that must be generated before the run; `None` with `--data`, or if the suite needs none.
+    pub fn generated_data(&self) -> Option<DataFile> {
+        let generated = self.suite?.generated_data.filter(|_| self.data.is_none())?;
+        Some(generated(&self.filled()))
+    }
 }
 
 /// Workload that flags define, for a run without a suite.
@@ -258,91 +265,74 @@ pub struct ExternalServer {
     pub flush: bool,
 }
 
-/// Workloads of a published benchmark (`--suite`); `kvbench bench -h` shows the first line of each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Suite {
-    /// SET and GET over the wire, with 1 and 256 clients and pipelines (tidwall's KVBench)
-    Kvbench,
-    /// Set, get, both at the same time, delete, batches, in process (smallnest's fork)
-    Smallnest,
-    /// The work of smallnest over blocks of 512 bytes from a file (XDAG KV Bench)
-    Xdag,
-    /// Load, and the core workloads A to F of YCSB over records of 1,000 bytes
-    Ycsb,
-    /// The rows of the table in redb's README: loads, batches, reads, deletes, compaction
-    Redb,
-    /// Sizes on disk, bytes written and read, recovery after a kill (device bytes need root)
-    Storage,
-    /// A published experiment with its own parameters (`kvbench reproduce`)
-    #[value(skip)]
-    Reproduction(Publication),
+/// Heading of the tables' column of row names, and the cells of a suite.
+pub type Rows = (&'static str, Vec<Cell>);
+
+/// Path of a file of keys and values, and the number of pairs in it.
+pub type DataFile = (PathBuf, u64);
+
+/// Workloads of a published benchmark (`--suite`), or a published experiment with its own parameters (`kvbench
+/// reproduce`), which is called a publication. `plan::suites` has the list of all.
+#[derive(Debug)]
+pub struct Suite {
+    /// Name in result files and cell ids, such as `ycsb`; for a publication, `reproduce-` and its word.
+    pub name: &'static str,
+    /// Description in the help of `kvbench bench` or `kvbench reproduce`, in one line.
+    pub about: &'static str,
+    /// Function that returns the cells of the suite for a user's options.
+    pub cells: fn(&Options) -> Result<Rows, PlanError>,
+    /// Fsync policies, or memory, that are measured without `--fsync`.
+    pub default_fsync: &'static [Durability],
+    /// Access of all cells: always in process, or always over the wire; `None` if `--wire` and `--target` decide.
+    pub access: Option<Access>,
+    /// Program that the publication measures beside the stores, such as `redis-server`; `None` if there is none.
+    pub program: Option<&'static str>,
+    /// Function that returns the data file that `kvbench reproduce` generates if there is no `--data`; `None` if the
+    /// publication reads no file.
+    pub generated_data: Option<fn(&Options) -> DataFile>,
+    /// Default of `kvbench reproduce --cache-size` in bytes; `None` for that of all other commands.
+    pub cache_bytes: Option<u64>,
+    /// `true` if the terminal shows the mean latencies too, as the original benchmark does.
+    pub mean_latency: bool,
+    /// Published results as JSON, which `bench::reproduce` reads; `None` for suites that are no publications.
+    pub published: Option<&'static str>,
 }
 
 impl Suite {
-    /// Returns the name of the suite in result files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Kvbench => "kvbench",
-            Self::Smallnest => "smallnest",
-            Self::Xdag => "xdag",
-            Self::Ycsb => "ycsb",
-            Self::Redb => "redb",
-            Self::Storage => "storage",
-            Self::Reproduction(publication) => publication.suite(),
+    /// Returns a suite of `--suite` whose cells are measured under `always`, under `no` and in memory; in process, or
+    /// with `--wire` or `--target` over the wire.
+    pub const fn new(
+        name: &'static str,
+        about: &'static str,
+        cells: fn(&Options) -> Result<Rows, PlanError>,
+    ) -> Self {
+        Self {
+            name,
+            about,
+            cells,
+            default_fsync: &[
+                Durability::Files(Fsync::Always),
+                Durability::Files(Fsync::No),
+                Durability::Memory,
+            ],
+            access: None,
+            program: None,
+            generated_data: None,
+            cache_bytes: None,
+            mean_latency: false,
+            published: None,
         }
+    }
+
+    /// Returns the name on the command line: the value of `--suite`, or the argument of `kvbench reproduce`.
+    pub fn word(&self) -> &'static str {
+        self.name.strip_prefix("reproduce-").unwrap_or(self.name)
     }
 
     /// Returns the flag or command that selects the suite, such as `--suite ycsb`.
-    fn selector(self) -> String {
-        match self {
-            Self::Reproduction(publication) => format!("reproduce {}", publication.name()),
-            suite => format!("--suite {}", suite.name()),
-        }
-    }
-}
-
-/// Publications whose experiments can be reproduced (`kvbench reproduce`); its help shows the first line of each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Publication {
-    /// tidwall's KVBench: SET and GET over the wire, with redis
-    Kvbench,
-    /// kvstore-bench of NutsDB's authors: puts, gets and scans, with allocations
-    KvstoreBench,
-    /// smallnest's kvbench: throughput and time of five cases, with charts
-    Smallnest,
-    /// XDAG KV Bench: blocks of 512 bytes, two sizes
-    Xdag,
-    /// The table of redb's README
-    Redb,
-    /// YCSB's core workloads over 20 GB
-    Ycsb,
-}
-
-impl Publication {
-    /// All publications.
-    pub const ALL: [Self; 6] =
-        [Self::Kvbench, Self::KvstoreBench, Self::Smallnest, Self::Xdag, Self::Redb, Self::Ycsb];
-
-    /// Returns the name of the publication on the command line.
-    pub fn name(self) -> &'static str {
-        self.suite().strip_prefix("reproduce-").unwrap_or_default()
-    }
-
-    /// Returns the name of the publication's suite in result files.
-    fn suite(self) -> &'static str {
-        match self {
-            Self::Kvbench => "reproduce-kvbench",
-            Self::KvstoreBench => "reproduce-kvstore-bench",
-            Self::Smallnest => "reproduce-smallnest",
-            Self::Xdag => "reproduce-xdag",
-            Self::Redb => "reproduce-redb",
-            Self::Ycsb => "reproduce-ycsb",
-        }
-    }
-
-    /// Returns the publication whose suite has the name `suite` in a result file, or `None` if there is none.
-    pub fn of_suite(suite: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|publication| publication.suite() == suite)
+    fn selector(&self) -> String {
+        let command = if self.published.is_some() { "reproduce" } else { "--suite" };
+        format!("{command} {}", self.word())
     }
 }
 
@@ -408,12 +398,10 @@ pub enum PlanError {
         --key-bytes"
     )]
     TooManyInserts { operations: u64, bytes: u32, most: u64 },
-    #[error(
-        "--data: only --suite smallnest and --suite xdag read a file; add one of them, or leave out --data"
-    )]
+    #[error("--data: only --suite smallnest and --suite xdag read a file; add one of them, or leave out --data")]
     DataWithoutSuite,
     #[error("{flag}: {} has its own value; leave the flag out", .suite.selector())]
-    Ignored { flag: &'static str, suite: Suite },
+    Ignored { flag: &'static str, suite: &'static Suite },
     #[error(
         "--cpus server=: in process there is no server, and the engine runs in the driver's threads; use --cpus \
         driver=, or --wire"

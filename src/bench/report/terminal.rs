@@ -8,14 +8,17 @@ use super::{
     ranking::{Ranking, rankings, verdicts},
 };
 use crate::{
-    bench::result::{
-        Cell, CellKind, Figure, Loses, Measurement, Run,
-        comparison::{Block, Comparison, End},
-        comparison_level, harness_share,
-        metric::{P99, Unit},
-        number_format::{self, distinct},
-        spread::Spread,
-        text_table,
+    bench::{
+        plan::suites,
+        result::{
+            Cell, CellKind, Figure, Loses, Measurement, Run,
+            comparison::{Block, Comparison, End},
+            comparison_level, harness_share,
+            metric::{P99, Unit},
+            number_format::{self, distinct},
+            spread::Spread,
+            text_table,
+        },
     },
     engine::LossClass,
 };
@@ -33,7 +36,7 @@ pub fn text(run: &Run) -> String {
     for name in distinct(names) {
         let cells: Vec<_> = run.cells.iter().filter(|cell| !cell.reference && cell.table == name).collect();
         table(&mut text, run, name, &cells, &mut single);
-        if run.suite.as_deref().is_some_and(|suite| matches!(suite, "smallnest" | "xdag")) {
+        if run.suite.as_deref().and_then(suites::find).is_some_and(|suite| suite.mean_latency) {
             let timed = |cell: &&Cell| cell.workload.step == CellKind::Operations;
             let timed: Vec<_> = cells.into_iter().filter(timed).collect();
             let _ = writeln!(text, "\n{name}: mean latency, ns\n");

@@ -3,7 +3,7 @@
 use crate::{
     bench::{
         plan::{
-            options::{Options, Publication, Suite},
+            options::{Options, Suite},
             suites,
         },
         result::{Cell, Measurement, Run, comparison_level::Level, number_format::distinct, spread::Spread},
@@ -23,8 +23,8 @@ pub(super) struct OwnMetrics<'r> {
 }
 
 impl<'r> OwnMetrics<'r> {
-    pub fn new(run: &'r Run, publication: Publication) -> Self {
-        let options = Options { suite: Some(Suite::Reproduction(publication)), ..Options::default() };
+    pub fn new(run: &'r Run, publication: &'static Suite) -> Self {
+        let options = Options { suite: Some(publication), ..Options::default() };
         let theirs = suites::plan(&options).map(|plan| plan.cells).unwrap_or_default();
         Self { run, theirs }
     }

@@ -1,8 +1,8 @@
 //! `kvbench reproduce`: repeats a published experiment, and shows the published and the new results in the layout
 //! of the publication.
 //!
-//! The experiments are suites of `plan`. `published` reads the published results, with source, machine and date,
-//! from `facts`; `measured` finds the metrics of a run; `tidwall_kvbench`, `kvstore_bench`, `store_columns` and `ycsb` are the
+//! The experiments are suites of `plan`, which have the published results, with source, machine and date, as JSON.
+//! `published` reads the JSON; `measured` finds the metrics of a run; `tidwall_kvbench`, `kvstore_bench`, `store_columns` and `ycsb` are the
 //! layouts, made with `markdown_table` and `bar_chart`.
 
 mod bar_chart;
@@ -17,17 +17,14 @@ mod ycsb;
 use crate::{
     bench::{
         data,
-        plan::{
-            options::{Options, Publication},
-            suites,
-        },
+        plan::{options::Options, suites},
         result::{Run, metric::Unit, number_format},
         run,
     },
     engine::synthetic,
 };
 use measured::OwnMetrics;
-use published::Published;
+use published::{Layout, Published};
 use std::{
     fmt::Write,
     fs, io,
@@ -55,7 +52,7 @@ pub enum Error {
 ///
 /// [`Error::Blocks`] if the blocks cannot be generated; otherwise errors of [`run::run`].
 pub fn run(options: &Options) -> Result<Run, Error> {
-    let Some((path, pairs)) = suites::made_blocks(options) else { return Ok(run::run(options)?) };
+    let Some((path, pairs)) = options.generated_data() else { return Ok(run::run(options)?) };
     run::interrupt::catch();
     make(&path, pairs, options.seed).map_err(|source| Error::Blocks { path: path.clone(), source })?;
     let run = run::run(options);
@@ -77,20 +74,22 @@ fn make(path: &Path, pairs: u64, seed: u64) -> io::Result<()> {
 /// [`Error::NoReproduction`] if the run is of another suite, and [`Error::Facts`] if the published figures cannot be
 /// read.
 pub fn text(run: &Run) -> Result<String, Error> {
-    let suite = run.suite.clone().unwrap_or_default();
-    let publication = Publication::of_suite(&suite).ok_or(Error::NoReproduction(suite))?;
-    let facts = Published::of(publication)
-        .map_err(|source| Error::Facts { publication: publication.name(), source })?;
-    let ours = OwnMetrics::new(run, publication);
-    let layout = match publication {
-        Publication::Kvbench => tidwall_kvbench::layout(&facts, &ours),
-        Publication::KvstoreBench => kvstore_bench::layout(&facts, &ours),
-        Publication::Smallnest => store_columns::smallnest(&facts, &ours),
-        Publication::Xdag => store_columns::xdag(&facts, &ours),
-        Publication::Redb => store_columns::redb(&facts, &ours),
-        Publication::Ycsb => ycsb::layout(&facts, &ours),
+    let name = run.suite.as_deref().unwrap_or_default();
+    let no_reproduction = || Error::NoReproduction(name.into());
+    let suite = suites::find(name).ok_or_else(no_reproduction)?;
+    let json = suite.published.ok_or_else(no_reproduction)?;
+    let facts: Published =
+        serde_json::from_str(json).map_err(|source| Error::Facts { publication: suite.word(), source })?;
+    let ours = OwnMetrics::new(run, suite);
+    let tables = match facts.layout {
+        Layout::Kvbench => tidwall_kvbench::layout(&facts, &ours),
+        Layout::KvstoreBench => kvstore_bench::layout(&facts, &ours),
+        Layout::Smallnest => store_columns::smallnest(&facts, &ours),
+        Layout::Xdag => store_columns::xdag(&facts, &ours),
+        Layout::Redb => store_columns::redb(&facts, &ours),
+        Layout::Ycsb => ycsb::layout(&facts, &ours),
     };
-    Ok(head(&facts, run, &ours) + &layout + &foot(&facts, &ours))
+    Ok(head(&facts, run, &ours) + &tables + &foot(&facts, &ours))
 }
 
 /// Returns the head of the report: the experiment and its source; the machine and the versions of our run; and notes if

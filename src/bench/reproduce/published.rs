@@ -1,6 +1,5 @@
-//! Published results, with source, machine and date, read from the JSON files in `facts`.
+//! Published results, with source, machine and date, as the JSON of a publication has them.
 
-use crate::bench::plan::options::Publication;
 use serde::Deserialize;
 
 /// Published results of one publication, with their experiment and source.
@@ -16,7 +15,21 @@ pub(super) struct Published {
     pub experiment: Vec<String>,
     /// Differences of kvbench's experiment from the published one, and known problems of the published results.
     pub remarks: Vec<String>,
+    /// Layout in which the tables are shown beside the results of kvbench.
+    pub layout: Layout,
     pub tables: Vec<Table>,
+}
+
+/// Layout of a report: the tables and charts of the publication with this name.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Layout {
+    Kvbench,
+    KvstoreBench,
+    Smallnest,
+    Xdag,
+    Redb,
+    Ycsb,
 }
 
 /// Published table of measurements, as it was printed.
@@ -33,17 +46,6 @@ pub(super) struct Table {
 }
 
 impl Published {
-    pub fn of(publication: Publication) -> serde_json::Result<Self> {
-        serde_json::from_str(match publication {
-            Publication::Kvbench => include_str!("facts/kvbench.json"),
-            Publication::KvstoreBench => include_str!("facts/kvstore-bench.json"),
-            Publication::Smallnest => include_str!("facts/smallnest.json"),
-            Publication::Xdag => include_str!("facts/xdag.json"),
-            Publication::Redb => include_str!("facts/redb.json"),
-            Publication::Ycsb => include_str!("facts/ycsb.json"),
-        })
-    }
-
     /// Returns the names of the publication's stores that are not among `ours`, each once.
     pub fn absent(&self, ours: &[&str]) -> Vec<String> {
         let mut absent = Vec::new();
@@ -91,16 +93,25 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::plan::{options::Suite, suites};
+
+    fn facts(publication: &Suite) -> Published {
+        serde_json::from_str(publication.published.unwrap()).unwrap()
+    }
+
+    fn facts_of(name: &str) -> Published {
+        facts(suites::find(&format!("reproduce-{name}")).unwrap())
+    }
 
     /// Each publication has a title, a source, a date and tables. Each table has a machine, a unit, and rows with
     /// unique names and one value or gap for each column.
     #[test]
     fn every_table_is_whole_and_has_its_source() {
-        for publication in Publication::ALL {
-            let facts = Published::of(publication).unwrap();
+        for publication in suites::publications() {
+            let facts = facts(publication);
             let texts = [&facts.title, &facts.source, &facts.date];
-            assert!(texts.iter().all(|text| !text.is_empty()), "{publication:?}");
-            assert!(!facts.tables.is_empty(), "{publication:?}");
+            assert!(texts.iter().all(|text| !text.is_empty()), "{}", publication.name);
+            assert!(!facts.tables.is_empty(), "{}", publication.name);
             for table in &facts.tables {
                 assert!(!table.machine.is_empty() && !table.unit.is_empty(), "{}", table.name);
                 assert!(table.rows.iter().all(|row| row.len() == table.columns.len() + 1), "{}", table.name);
@@ -116,17 +127,17 @@ mod tests {
     #[test]
     fn published_values_match_the_originals() {
         let figure = |publication, table: usize, row: &str, column: &str| {
-            Published::of(publication).unwrap().tables[table].figure(row, column).map(str::to_owned)
+            facts_of(publication).tables[table].figure(row, column).map(str::to_owned)
         };
-        let kvbench = figure(Publication::Kvbench, 0, "redis | 256 | 256 | no | no", "SET/sec");
+        let kvbench = figure("kvbench", 0, "redis | 256 | 256 | no | no", "SET/sec");
         assert_eq!(kvbench.as_deref(), Some("690607"));
-        let nuts = figure(Publication::KvstoreBench, 0, "NutsDBGet", "ns/op");
+        let nuts = figure("kvstore-bench", 0, "NutsDBGet", "ns/op");
         assert_eq!(nuts.as_deref(), Some("781"));
-        assert_eq!(figure(Publication::Smallnest, 6, "set", "rocksdb").as_deref(), Some("52700"));
-        assert_eq!(figure(Publication::Xdag, 0, "get", "XDAG").as_deref(), Some("13905"));
-        assert_eq!(figure(Publication::Xdag, 0, "set", "XDAG"), None);
-        assert_eq!(figure(Publication::Redb, 0, "removals", "rocksdb").as_deref(), Some("6900ms"));
-        assert_eq!(figure(Publication::Ycsb, 0, "b", "operations").as_deref(), Some("95% read, 5% update"));
+        assert_eq!(figure("smallnest", 6, "set", "rocksdb").as_deref(), Some("52700"));
+        assert_eq!(figure("xdag", 0, "get", "XDAG").as_deref(), Some("13905"));
+        assert_eq!(figure("xdag", 0, "set", "XDAG"), None);
+        assert_eq!(figure("redb", 0, "removals", "rocksdb").as_deref(), Some("6900ms"));
+        assert_eq!(figure("ycsb", 0, "b", "operations").as_deref(), Some("95% read, 5% update"));
     }
 
     /// "time" in smallnest's tables is 1e9 / throughput / threads, in XDAG's tables 1e9 / throughput. Two of
@@ -134,7 +145,7 @@ mod tests {
     #[test]
     fn published_times_follow_from_published_throughputs() {
         let strange = |publication, threads: fn(&str, &str) -> f64| {
-            let facts = Published::of(publication).unwrap();
+            let facts = facts_of(publication);
             let mut strange = Vec::new();
             for pair in facts.tables.chunks(2) {
                 for (row, column) in
@@ -155,9 +166,9 @@ mod tests {
             (_, true) => 40.0,
             (_, false) => 20.0,
         };
-        assert_eq!(strange(Publication::Smallnest, threads), [""; 0]);
+        assert_eq!(strange("smallnest", threads), [""; 0]);
         let desktop = "desktop #1, 154,696 key-values, throughputs";
         let known = [format!("{desktop}, set, lmdb"), format!("{desktop}, setmixed, rocksdb")];
-        assert_eq!(strange(Publication::Xdag, |_, _| 1.0), known);
+        assert_eq!(strange("xdag", |_, _| 1.0), known);
     }
 }

@@ -23,7 +23,7 @@ type Find<'f> = &'f dyn Fn(&str, &str) -> Option<&'f Cell>;
 type Show<'f> = &'f dyn Fn(&Cell) -> String;
 
 /// Table of a reproduced experiment: its rows, the published tables with a name for each, and the cells of this run.
-struct Layout<'f> {
+struct StoreColumns<'f> {
     heading: &'f str,
     rows: Vec<&'f str>,
     published: Vec<(&'f str, &'f Table)>,
@@ -39,7 +39,7 @@ struct Layout<'f> {
 /// Function that formats the published value and the one of this run, per operation, in a row and a column.
 type FormatPair<'f> = &'f dyn Fn(&str, &str) -> [String; 2];
 
-impl Layout<'_> {
+impl StoreColumns<'_> {
     fn grid(&self) -> Grid {
         let published = self.published.iter().flat_map(|(_, table)| table.columns.iter().map(String::as_str));
         let columns = distinct(published.chain(self.columns.iter().copied()));
@@ -109,7 +109,7 @@ pub(super) fn smallnest(facts: &Published, ours: &OwnMetrics<'_>) -> String {
             let published =
                 facts.tables.iter().filter_map(|table| Some((table.name.strip_suffix(&end)?, table)));
             let is_time = quantity == "time";
-            let layout = Layout {
+            let layout = StoreColumns {
                 heading: "case",
                 rows: rows.into(),
                 published: published.collect(),
@@ -148,7 +148,7 @@ pub(super) fn xdag(facts: &Published, ours: &OwnMetrics<'_>) -> String {
             let in_table = |row: &str, column: &str| {
                 ours.cells().find(|cell| cell.table == *ours_name && cell.row == row && cell.column == column)
             };
-            let layout = Layout {
+            let layout = StoreColumns {
                 heading: "case",
                 rows: vec!["set", "setmixed", "get", "get by key", "getmixed", "del"],
                 published: published.map(|table| (machine_of(table), table)).collect(),
@@ -190,7 +190,7 @@ pub(super) fn redb(facts: &Published, ours: &OwnMetrics<'_>) -> String {
         let own = ours.figure(cell, own, |ms| each(ms, count).unwrap_or_else(|| NONE.into()));
         [published.unwrap_or_else(|| NONE.into()), own]
     };
-    let layout = Layout {
+    let layout = StoreColumns {
         each: ours.fewer_keys().map(|_| -> FormatPair<'_> { &each }),
         heading: "",
         rows: distinct(ours.cells().map(|cell| cell.row.as_str())),

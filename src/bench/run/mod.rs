@@ -189,7 +189,7 @@ fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
         version: env!("CARGO_PKG_VERSION").into(),
         started: now(),
         command: options.command.clone(),
-        suite: options.suite.map(|suite| suite.name().into()),
+        suite: options.suite.map(|suite| suite.name.into()),
         environment,
         row_heading: plan.row_heading,
         cells: plan.cells,

@@ -244,10 +244,7 @@ pub(super) fn drop_unequal_sizes<'c>(cells: impl Iterator<Item = (&'c mut Measur
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::plan::{
-        options::{Options, Suite},
-        suites,
-    };
+    use crate::bench::plan::{options::Options, suites};
     #[cfg(target_os = "linux")]
     use std::{fs::File, os::unix::fs::FileExt};
 
@@ -282,7 +279,7 @@ mod tests {
 
     #[test]
     fn sizes_after_unequal_work_are_dropped_with_those_that_follow() {
-        let options = Options { suite: Some(Suite::Smallnest), keys: Some(1000), ..Options::default() };
+        let options = Options { suite: suites::find("smallnest"), keys: Some(1000), ..Options::default() };
         let cells = suites::plan(&options).unwrap().cells;
         // `get`, `getmixed` together with `setmixed`, then `del`: one set of files.
         let group: Vec<_> = cells.iter().filter(|cell| cell.group == cells[1].group).collect();

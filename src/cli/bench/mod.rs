@@ -4,14 +4,14 @@ mod result_file;
 mod run_conditions;
 mod value_parsers;
 
-use super::{
-    help::value_lines,
-    units::{count, positive_seconds, rate, seconds, size as bytes},
-};
+use super::units::{count, positive_seconds, rate, seconds, size as bytes};
 use crate::{
     bench::{
-        plan::options::{
-            CustomWorkload, Durability, ExternalServer, Interleave, Options, RunConditions, Suite,
+        plan::{
+            options::{
+                CustomWorkload, Durability, ExternalServer, Interleave, Options, RunConditions, Suite,
+            },
+            suites,
         },
         result::{Commits, Loses, Order, Size, Target, statistics::margin::Margin},
         run,
@@ -27,7 +27,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use value_parsers::{Mix, may_lose, mix, order, part, size, ttl};
-pub(super) use value_parsers::{cpus, detect, percent, percent_to_100};
+pub(super) use value_parsers::{cpus, detect, percent, percent_to_100, suite_lines, suite_parser};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -47,8 +47,8 @@ To continue a run that was stopped, repeat the command with --resume.";
 #[derive(Args, Debug)]
 pub struct Bench {
     /// Workloads of a published benchmark; without it, --mix and the flags under "Workload without a suite"
-    #[arg(long, value_enum)]
-    suite: Option<Suite>,
+    #[arg(long, value_parser = suite_parser(suites::of_bench()))]
+    suite: Option<&'static Suite>,
     /// Workloads of the suite to measure, such as b,c of ycsb [default: all]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "suite")]
     workloads: Vec<String>,
@@ -225,7 +225,7 @@ struct WireFlags {
 
 /// Returns the part of `kvbench bench -h` with a line for each suite, and some examples.
 pub(super) fn short_help() -> String {
-    let mut text = format!("Suites:\n{}\n\nExamples:\n", value_lines::<Suite>(10));
+    let mut text = format!("Suites:\n{}\n\nExamples:\n", suite_lines(suites::of_bench(), 10));
     text.push_str("  kvbench bench --suite ycsb --stores lmdb,redb --quick\n");
     text.push_str("  kvbench bench --mix get=0.9,update=0.1 --value-bytes 1KiB --may-lose second --quick\n");
     text.push_str("All flags, in groups: kvbench bench --help");
@@ -254,7 +254,7 @@ impl Bench {
     pub fn options(self) -> Result<Options, run::Error> {
         let default = Options::default();
         let (repetitions, warmup_seconds) = self.machine.defaults();
-        let name = self.suite.map_or(self.workload.name.clone(), |suite| suite.name().into());
+        let name = self.suite.map_or(self.workload.name.clone(), |suite| suite.name.into());
         Ok(Options {
             suite: self.suite,
             workloads: self.workloads,

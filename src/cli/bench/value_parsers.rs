@@ -3,12 +3,29 @@
 use crate::cli::units;
 use crate::{
     bench::{
-        plan::options::Cpus,
+        plan::options::{Cpus, Suite},
         result::{Loses, Operation, Order, Size, statistics::margin::Margin},
     },
     engine::LossClass,
 };
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::collections::BTreeMap;
+
+/// Returns the parser of the word of one of `suites`, whose help lists all of them.
+pub(in crate::cli) fn suite_parser(
+    suites: impl Iterator<Item = &'static Suite> + Clone + Send + Sync + 'static,
+) -> impl TypedValueParser<Value = &'static Suite> {
+    let value = |suite: &Suite| PossibleValue::new(suite.word()).help(suite.about);
+    PossibleValuesParser::new(suites.clone().map(value)).try_map(move |word| {
+        suites.clone().find(|suite| suite.word() == word).ok_or("there is no such suite")
+    })
+}
+
+/// Returns a line for each of `suites`: its word, in a column of `width` characters, and its description.
+pub(in crate::cli) fn suite_lines(suites: impl Iterator<Item = &'static Suite>, width: usize) -> String {
+    let line = |suite: &Suite| format!("  {:<width$} {}", suite.word(), suite.about);
+    suites.map(line).collect::<Vec<_>>().join("\n")
+}
 
 #[derive(Clone, Debug)]
 pub(super) struct Mix(pub BTreeMap<Operation, f64>);

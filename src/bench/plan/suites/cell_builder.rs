@@ -2,9 +2,9 @@
 
 use crate::{
     bench::{
-        plan::options::{Durability, ExternalServer, Options, PlanError, Publication, Suite},
+        plan::options::{Durability, ExternalServer, Options, PlanError},
         result::{
-            Access, Cell, CellKind, Commits, Loses, Operation, Order, Size, Target, Workload,
+            Access, CellKind, Commits, Loses, Operation, Order, Size, Target, Workload,
             comparison_level::Level,
         },
     },
@@ -19,50 +19,49 @@ pub(super) fn is_asked_for(options: &Options) -> bool {
     options.stores.iter().any(|store| synthetic::is_reference(store))
 }
 
-/// Heading of the tables' column of row names, and the cells of a suite.
-pub(super) type Rows = (&'static str, Vec<Cell>);
-
 /// Builds targets, workloads and cells from the options.
 pub(super) struct CellBuilder<'o> {
     pub options: &'o Options,
 }
 
 impl CellBuilder<'_> {
-    pub fn check_stores(&self) -> Result<(), PlanError> {
-        let is_kvbench = self.is_kvbench();
-        if is_kvbench && !self.options.commits.is_empty() {
+    /// Returns an error if `--stores` or `--commits` has a value that cannot be measured, or if `--wire` or `--target`
+    /// is given to a suite that is measured in process only.
+    pub fn check(&self) -> Result<(), PlanError> {
+        let is_over_wire = self.access() == Access::Wire;
+        if is_over_wire && !self.options.commits.is_empty() {
             return Err(PlanError::GroupsOverWire);
         }
+        let has_program = self.program().is_some();
         for name in &self.options.stores {
-            if self.has_redis() && name == REDIS {
+            if has_program && name == REDIS {
                 continue;
             }
             if synthetic::info(name).is_none() {
-                let redis = self.has_redis().then_some(REDIS);
+                let redis = has_program.then_some(REDIS);
                 let able = kinds().map(|kind| kind.info.name).chain(redis).collect::<Vec<_>>().join(", ");
                 let hint = same_design_hint(name).map(|hint| format!("; {hint}")).unwrap_or_default();
                 return Err(PlanError::UnknownStore { name: name.clone(), able, hint });
             }
-            let over_wire = self.access() == Access::Wire || is_kvbench;
-            if over_wire && self.options.target.is_none() && synthetic::is_reference(name) {
+            if is_over_wire && self.options.target.is_none() && synthetic::is_reference(name) {
                 return Err(PlanError::ReferenceOverWire);
             }
         }
-        Ok(())
+        match self.options.suite {
+            Some(suite) if self.asks_for_wire() && !is_over_wire => Err(PlanError::InProcessOnly(suite.name)),
+            _ => Ok(()),
+        }
     }
 
-    /// Returns `true` if the suite always runs over the wire.
-    fn is_kvbench(&self) -> bool {
-        self.options.suite == Some(Suite::Kvbench) || self.has_redis()
+    /// Returns the program that the suite measures beside the stores: redis-server, or none.
+    fn program(&self) -> Option<&'static str> {
+        self.options.suite?.program
     }
 
-    /// Returns `true` if the program redis-server is one of the stores of the suite.
-    fn has_redis(&self) -> bool {
-        self.options.suite == Some(Suite::Reproduction(Publication::Kvbench))
-    }
-
-    /// Returns a target for redis-server at each durability, or none if `--stores` excludes it.
+    /// Returns a target for redis-server at each durability. None if the suite does not measure it, or `--stores`
+    /// excludes it.
     pub fn redis(&self) -> Vec<Target> {
+        let Some(program) = self.program() else { return Vec::new() };
         if !self.options.stores.is_empty() && !self.options.stores.iter().any(|name| name == REDIS) {
             return Vec::new();
         }
@@ -80,7 +79,7 @@ impl CellBuilder<'_> {
                 compression: "none".into(),
                 read_ahead: None,
                 address: None,
-                program: Some("redis-server".into()),
+                program: Some(program.into()),
                 side: None,
                 caveats: Vec::new(),
             }
@@ -94,7 +93,7 @@ impl CellBuilder<'_> {
             [] => kinds().map(|kind| kind.info).collect(),
             // In this suite the name is that of the program, not of the engine for Redis Clusters.
             names => {
-                let engines = names.iter().filter(|name| !self.has_redis() || *name != REDIS);
+                let engines = names.iter().filter(|name| self.program().is_none() || *name != REDIS);
                 engines.filter_map(|name| synthetic::info(name)).collect()
             }
         }
@@ -105,14 +104,10 @@ impl CellBuilder<'_> {
     /// `everysec`.
     fn durabilities(&self) -> &[Durability] {
         const ALWAYS: Durability = Durability::Files(Fsync::Always);
-        const NO: Durability = Durability::Files(Fsync::No);
         match (self.options.durabilities.as_slice(), self.options.suite) {
             ([], None) if self.only_reads() => &[ALWAYS],
             ([], None) => &[ALWAYS, Durability::Files(Fsync::EverySec)],
-            ([], Some(Suite::Ycsb)) => &[ALWAYS, Durability::Files(Fsync::EverySec), NO],
-            ([], Some(Suite::Redb | Suite::Reproduction(Publication::Redb | Publication::Xdag))) => &[ALWAYS],
-            ([], Some(Suite::Reproduction(Publication::KvstoreBench | Publication::Ycsb))) => &[ALWAYS, NO],
-            ([], Some(_)) => &[ALWAYS, NO, Durability::Memory],
+            ([], Some(suite)) => suite.default_fsync,
             (asked, _) => asked,
         }
     }
@@ -124,33 +119,30 @@ impl CellBuilder<'_> {
 
     /// Returns the ways to commit that are compared: each thread its own writes, or a commit thread those of all. Over
     /// the wire there is only one. Values with a time to live are always committed in groups.
-    fn commits(&self, access: Access) -> &[Commits] {
-        match (self.options.commits.as_slice(), access) {
+    fn commits(&self) -> &[Commits] {
+        match (self.options.commits.as_slice(), self.access()) {
             ([], Access::InProcess) if self.options.custom.ttl_ms.is_some() => &[Commits::Groups],
             ([], _) | (_, Access::Wire) => &[Commits::Own],
             (asked, Access::InProcess) => asked,
         }
     }
 
-    /// Returns `Access::Wire` with `--wire` or `--target`, otherwise `Access::InProcess`.
+    /// Returns the access of the cells: that of the suite. If it has none, `Access::Wire` with `--wire` or `--target`,
+    /// otherwise `Access::InProcess`.
     pub fn access(&self) -> Access {
-        match self.options.wire || self.options.target.is_some() {
-            true => Access::Wire,
-            false => Access::InProcess,
-        }
+        let asked = if self.asks_for_wire() { Access::Wire } else { Access::InProcess };
+        self.options.suite.and_then(|suite| suite.access).unwrap_or(asked)
     }
 
-    pub fn is_in_process(&self, suite: Suite) -> Result<(), PlanError> {
-        match self.access() {
-            Access::InProcess => Ok(()),
-            Access::Wire => Err(PlanError::InProcessOnly(suite.name())),
-        }
+    /// Returns `true` with `--wire` or `--target`.
+    fn asks_for_wire(&self) -> bool {
+        self.options.wire || self.options.target.is_some()
     }
 
     /// Returns a target for every store at every durability that it supports, or with `--may-lose` under its fastest
     /// allowed fsync policy. With `--target`, returns the external server only. A store or a durability that the user
     /// named twice gives one target, as do all durabilities and ways to commit of the no-op engine.
-    pub fn targets(&self, access: Access) -> Vec<Target> {
+    pub fn targets(&self) -> Vec<Target> {
         if let Some(foreign) = &self.options.target {
             return vec![self.foreign(foreign)];
         }
@@ -165,10 +157,10 @@ impl CellBuilder<'_> {
             None => self.durabilities().iter().copied().flat_map(at).collect(),
         };
         let mut targets = Vec::new();
-        for commits in self.commits(access) {
+        for commits in self.commits() {
             for (info, durability) in &choices {
                 let commits = if synthetic::is_reference(info.name) { Commits::Own } else { *commits };
-                let target = Target { commits, may_lose, ..self.target(info, access, *durability) };
+                let target = Target { commits, may_lose, ..self.target(info, self.access(), *durability) };
                 if self.lack(info, *durability).is_none() && !targets.contains(&target) {
                     targets.push(target);
                 }
@@ -216,7 +208,8 @@ impl CellBuilder<'_> {
         if self.options.target.is_some() {
             return lacks;
         }
-        if matches!(self.options.suite, Some(Suite::Reproduction(_))) && self.options.stores.is_empty() {
+        if self.options.suite.is_some_and(|suite| suite.published.is_some()) && self.options.stores.is_empty()
+        {
             // Readers of a reproduced experiment must know of the stores that are missing.
             lacks.extend(absent().map(|(name, feature)| {
                 format!("{name}: this build has no such store (cargo feature {feature})")
@@ -318,7 +311,7 @@ impl CellBuilder<'_> {
 
     /// Returns the name of the suite in cell ids and table names.
     pub fn suite(&self) -> &'static str {
-        self.options.suite.map_or("custom", Suite::name)
+        self.options.suite.map_or("custom", |suite| suite.name)
     }
 
     /// Returns a workload of `mix` with defaults that most suites share. It ends by the limits of the options, or after

@@ -57,7 +57,7 @@ pub(super) fn cell(suite: &str, target: Target, workload: Workload, row: &str) -
 pub(super) fn of_workloads(mut cells: Vec<Cell>, options: &Options) -> Result<Vec<Cell>, PlanError> {
     let (Some(suite), false) = (options.suite, options.workloads.is_empty()) else { return Ok(cells) };
     if cells.iter().any(|cell| cell.group.is_some() || cell.together) {
-        return Err(PlanError::DependentWorkloads(suite.name()));
+        return Err(PlanError::DependentWorkloads(suite.name));
     }
     let is_of = |cell: &Cell, name: &str| {
         [&cell.row, &cell.workload.name].iter().any(|other| other.eq_ignore_ascii_case(name))
@@ -70,7 +70,7 @@ pub(super) fn of_workloads(mut cells: Vec<Cell>, options: &Options) -> Result<Ve
                     able.push(&cell.row);
                 }
             }
-            let (suite, name, able) = (suite.name(), name.clone(), able.join(", "));
+            let (suite, name, able) = (suite.name, name.clone(), able.join(", "));
             return Err(PlanError::UnknownWorkload { suite, name, able });
         }
     }

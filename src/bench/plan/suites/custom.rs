@@ -1,13 +1,13 @@
 //! Cells of the workload that flags such as `--mix` define, for every store.
 
 use super::{
-    cell_builder::{CellBuilder, Rows},
+    cell_builder::CellBuilder,
     cell_transforms::{cell, headed},
 };
 use crate::{
     bench::{
         data::keys::Keys,
-        plan::options::PlanError,
+        plan::options::{PlanError, Rows},
         result::{Access, Cell, Commits, Operation, Order, Size, Workload, metric::Unit, number_format},
     },
     engine::synthetic,
@@ -36,7 +36,7 @@ pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
     if !workload.is_steady() {
         by_count(maker, &mut workload)?;
     }
-    let cells = maker.targets(access).into_iter().map(|target| {
+    let cells = maker.targets().into_iter().map(|target| {
         // The user named the no-op engine in `--stores`, so its cell is an ordinary one.
         Cell { reference: false, ..cell(&custom.name, target, workload.clone(), &custom.name) }
     });

@@ -1,26 +1,151 @@
-//! Suites: each turns the user's options into cells, mostly those of a published benchmark.
+//! Suites: each turns the user's options into cells, mostly those of a published benchmark. [`SUITES`] is the list of
+//! all.
 
 mod cell_builder;
 mod cell_transforms;
 mod custom;
 mod harness_overhead;
-mod publications;
+mod nutsdb_kvstore_bench;
 mod redb;
 mod smallnest_kvbench;
 mod storage;
 mod tidwall_kvbench;
+mod tidwall_readme;
 mod unused_flags;
+mod xdag;
 mod ycsb;
 
 use super::{
-    options::{Options, PlanError, Suite},
+    options::{Durability, Options, PlanError, Suite},
     unsupported,
 };
-use crate::bench::result::{Cell, Workload, comparison_level::Level};
+use crate::{
+    bench::result::{Access, Cell, Workload, comparison_level::Level},
+    engine::Fsync,
+};
 use cell_builder::{CellBuilder, is_asked_for};
 use cell_transforms::{at_rates, is_alone_and_steady, of_both_programs, of_workloads, while_cold};
-pub use publications::made_blocks;
 pub use unused_flags::refuse_ignored;
+
+const ALWAYS: Durability = Durability::Files(Fsync::Always);
+const EVERYSEC: Durability = Durability::Files(Fsync::EverySec);
+const NO: Durability = Durability::Files(Fsync::No);
+
+/// All suites, then all publications, in the order in which the help shows them.
+pub static SUITES: &[Suite] = &[
+    Suite {
+        access: Some(Access::Wire),
+        ..Suite::new(
+            "kvbench",
+            "SET and GET over the wire, with 1 and 256 clients and pipelines (tidwall's KVBench)",
+            tidwall_kvbench::cells,
+        )
+    },
+    Suite {
+        mean_latency: true,
+        ..Suite::new(
+            "smallnest",
+            "Set, get, both at the same time, delete, batches, in process (smallnest's fork)",
+            smallnest_kvbench::cells,
+        )
+    },
+    Suite {
+        access: Some(Access::InProcess),
+        mean_latency: true,
+        ..Suite::new(
+            "xdag",
+            "The work of smallnest over blocks of 512 bytes from a file (XDAG KV Bench)",
+            smallnest_kvbench::xdag,
+        )
+    },
+    Suite {
+        default_fsync: &[ALWAYS, EVERYSEC, NO],
+        ..Suite::new(
+            "ycsb",
+            "Load, and the core workloads A to F of YCSB over records of 1,000 bytes",
+            ycsb::cells,
+        )
+    },
+    Suite {
+        default_fsync: &[ALWAYS],
+        access: Some(Access::InProcess),
+        ..Suite::new(
+            "redb",
+            "The rows of the table in redb's README: loads, batches, reads, deletes, compaction",
+            redb::cells,
+        )
+    },
+    Suite {
+        access: Some(Access::InProcess),
+        ..Suite::new(
+            "storage",
+            "Sizes on disk, bytes written and read, recovery after a kill (device bytes need root)",
+            storage::cells,
+        )
+    },
+    Suite {
+        access: Some(Access::Wire),
+        program: Some("redis-server"),
+        published: Some(include_str!("published/kvbench.json")),
+        ..Suite::new(
+            "reproduce-kvbench",
+            "tidwall's KVBench: SET and GET over the wire, with redis",
+            tidwall_readme::cells,
+        )
+    },
+    Suite {
+        default_fsync: &[ALWAYS, NO],
+        access: Some(Access::InProcess),
+        published: Some(include_str!("published/kvstore-bench.json")),
+        ..Suite::new(
+            "reproduce-kvstore-bench",
+            "kvstore-bench of NutsDB's authors: puts, gets and scans, with allocations",
+            nutsdb_kvstore_bench::cells,
+        )
+    },
+    Suite {
+        published: Some(include_str!("published/smallnest.json")),
+        ..Suite::new(
+            "reproduce-smallnest",
+            "smallnest's kvbench: throughput and time of five cases, with charts",
+            smallnest_kvbench::published,
+        )
+    },
+    Suite {
+        default_fsync: &[ALWAYS],
+        access: Some(Access::InProcess),
+        generated_data: Some(xdag::generated_blocks),
+        published: Some(include_str!("published/xdag.json")),
+        ..Suite::new("reproduce-xdag", "XDAG KV Bench: blocks of 512 bytes, two sizes", xdag::cells)
+    },
+    Suite {
+        default_fsync: &[ALWAYS],
+        access: Some(Access::InProcess),
+        cache_bytes: Some(4 << 30),
+        published: Some(include_str!("published/redb.json")),
+        ..Suite::new("reproduce-redb", "The table of redb's README", redb::cells)
+    },
+    Suite {
+        default_fsync: &[ALWAYS, NO],
+        published: Some(include_str!("published/ycsb.json")),
+        ..Suite::new("reproduce-ycsb", "YCSB's core workloads over 20 GB", ycsb::published)
+    },
+];
+
+/// Returns the suite or publication with this name in result files, or `None` if there is none.
+pub fn find(name: &str) -> Option<&'static Suite> {
+    SUITES.iter().find(|suite| suite.name == name)
+}
+
+/// Returns the suites of `kvbench bench --suite`.
+pub fn of_bench() -> impl Iterator<Item = &'static Suite> + Clone {
+    SUITES.iter().filter(|suite| suite.published.is_none())
+}
+
+/// Returns the publications of `kvbench reproduce`.
+pub fn publications() -> impl Iterator<Item = &'static Suite> + Clone {
+    SUITES.iter().filter(|suite| suite.published.is_some())
+}
 
 /// Cells of a benchmark run, and the stores that have none.
 #[derive(Clone, Debug)]
@@ -54,16 +179,10 @@ fn last_for_syncs(workload: &mut Workload) {
 /// Returns a [`PlanError`] if the options cannot be measured.
 pub fn plan(options: &Options) -> Result<Plan, PlanError> {
     let maker = CellBuilder { options };
-    maker.check_stores()?;
+    maker.check()?;
     let (row_heading, cells) = match options.suite {
         None => custom::cells(&maker)?,
-        Some(Suite::Kvbench) => tidwall_kvbench::cells(&maker),
-        Some(Suite::Smallnest) => smallnest_kvbench::cells(&maker),
-        Some(Suite::Xdag) => smallnest_kvbench::xdag(&maker)?,
-        Some(Suite::Ycsb) => ycsb::cells(&maker),
-        Some(Suite::Redb) => redb::cells(&maker)?,
-        Some(Suite::Storage) => storage::cells(&maker)?,
-        Some(Suite::Reproduction(publication)) => publications::cells(&maker, publication)?,
+        Some(suite) => (suite.cells)(options)?,
     };
     let mut cells = at_rates(of_workloads(cells, options)?, &options.rates);
     if options.conduct.cold {
@@ -78,7 +197,7 @@ pub fn plan(options: &Options) -> Result<Plan, PlanError> {
         (Some(_), Some(suite)) => {
             cells.retain(is_alone_and_steady);
             if cells.is_empty() {
-                return Err(PlanError::NothingAlone(suite.name()));
+                return Err(PlanError::NothingAlone(suite.name));
             }
             cells = of_both_programs(cells);
         }

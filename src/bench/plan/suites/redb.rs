@@ -12,15 +12,13 @@
 //! program prints but its table lacks, is a row here; it includes the close.
 
 use super::{
-    cell_builder::{CellBuilder, Rows},
+    cell_builder::CellBuilder,
     cell_transforms::{cell, group},
 };
 use crate::{
     bench::{
-        plan::options::{Durability, PlanError, Suite},
-        result::{
-            Access, Cell, CellKind, Figure, Operation, Order, Size, Target, Workload, comparison_level::Level,
-        },
+        plan::options::{Durability, Options, PlanError, Rows},
+        result::{Cell, CellKind, Figure, Operation, Order, Size, Target, Workload, comparison_level::Level},
     },
     engine::Fsync,
 };
@@ -32,10 +30,10 @@ const BULK: u32 = 50_000;
 /// Number of pairs per range read.
 const SCAN: u32 = 10;
 
-pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
-    maker.is_in_process(Suite::Redb)?;
+pub(super) fn cells(options: &Options) -> Result<Rows, PlanError> {
+    let maker = &CellBuilder { options };
     let mut cells = Vec::new();
-    for target in maker.targets(Access::InProcess) {
+    for target in maker.targets() {
         cells.extend(group(Table { maker, target }.rows()));
     }
     Ok(("Row", cells))

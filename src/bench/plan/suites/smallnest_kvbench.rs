@@ -3,13 +3,13 @@
 //! All stores are filled and emptied by the same number of keys, and all gets read the same keys.
 
 use super::{
-    cell_builder::{CellBuilder, Rows},
+    cell_builder::CellBuilder,
     cell_transforms::{cell, count, group, headed},
 };
 use crate::bench::{
     data::{self, RECORD_KEY, RECORD_VALUE},
-    plan::options::{PlanError, Suite},
-    result::{Access, Cell, CellKind, Operation, Order, Size, Target, Workload},
+    plan::options::{Options, PlanError, Rows},
+    result::{Cell, CellKind, Operation, Order, Size, Target, Workload},
 };
 use std::collections::HashSet;
 
@@ -20,36 +20,35 @@ const KEYS: u64 = 1_000_000;
 /// Row name of the case that sets keys in batches of 1000.
 const BATCH: &str = "batch 1000";
 
-pub(super) fn cells(maker: &CellBuilder<'_>) -> Rows {
-    (HEADING, all(maker))
+pub(super) fn cells(options: &Options) -> Result<Rows, PlanError> {
+    Ok((HEADING, all(options)))
 }
 
 /// Heading of the tables' column of row names.
 pub(super) const HEADING: &str = "Case";
 
 /// Returns the heading of the row names, and the cells of smallnest's published experiment, which has no batches.
-pub(super) fn published(maker: &CellBuilder<'_>) -> Rows {
-    let cells = all(maker).into_iter().filter(|cell| cell.row != BATCH);
-    (HEADING, cells.collect())
+pub(super) fn published(options: &Options) -> Result<Rows, PlanError> {
+    let cells = all(options).into_iter().filter(|cell| cell.row != BATCH);
+    Ok((HEADING, cells.collect()))
 }
 
-fn all(maker: &CellBuilder<'_>) -> Vec<Cell> {
+fn all(options: &Options) -> Vec<Cell> {
     let shape = |workload: Workload| Workload {
         key_bytes: Size::Fixed(9),
         value_bytes: Size::Fixed(256),
         hashed_keys: false,
         ..workload
     };
-    let keys = maker.options.keys.unwrap_or(KEYS).max(1);
-    let cases = Cases { suite: maker.suite(), seconds: SECONDS, keys, shape: &shape };
-    cases.cells(maker, maker.access())
+    let keys = options.keys.unwrap_or(KEYS).max(1);
+    Cases { maker: &CellBuilder { options }, seconds: SECONDS, keys, shape: &shape }.cells()
 }
 
 /// Returns the heading of the row names, and the cells over pairs that are read from a file (`--data`); in each table,
 /// one of them reads the file with one thread and without any store.
-pub(super) fn xdag(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
-    maker.is_in_process(Suite::Xdag)?;
-    let data = maker.options.data.as_ref().ok_or(PlanError::NoData)?;
+pub(super) fn xdag(options: &Options) -> Result<Rows, PlanError> {
+    let maker = &CellBuilder { options };
+    let data = options.data.as_ref().ok_or(PlanError::NoData)?;
     let pairs = data::pairs(data).map_err(|source| PlanError::BadData { path: data.clone(), source })?;
     let shape = |workload: Workload| Workload {
         key_bytes: Size::Fixed(RECORD_KEY as u32),
@@ -58,14 +57,13 @@ pub(super) fn xdag(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
         ..workload
     };
     let mut cells = Vec::new();
-    let keys = maker.options.keys.unwrap_or(pairs).clamp(1, pairs);
-    let cases = Cases { suite: "xdag", seconds: 10.0, keys, shape: &shape };
-    let stores = cases.cells(maker, Access::InProcess);
+    let keys = options.keys.unwrap_or(pairs).clamp(1, pairs);
+    let stores = Cases { maker, seconds: 10.0, keys, shape: &shape }.cells();
     let mut tables = HashSet::new();
     for store in &stores {
         if tables.insert(&store.table) {
             let workload = shape(maker.workload("source scan", &[], 1.0));
-            cells.push(of_source("xdag", store, workload, CellKind::SourceScan));
+            cells.push(of_source(maker, store, workload, CellKind::SourceScan));
         }
     }
     cells.extend(stores);
@@ -74,15 +72,15 @@ pub(super) fn xdag(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
 
 /// Returns a cell that reads the data file itself, without a store, placed in the table of `store`; its row has the
 /// name of `workload`.
-pub(super) fn of_source(suite: &str, store: &Cell, workload: Workload, step: CellKind) -> Cell {
+pub(super) fn of_source(maker: &CellBuilder<'_>, store: &Cell, workload: Workload, step: CellKind) -> Cell {
     let target = Target { store: "file".into(), caveats: Vec::new(), ..store.target.clone() };
     let (table, column, row) = (store.table.clone(), "XDAG".into(), workload.name.clone());
-    Cell { table, column, ..cell(suite, target, Workload { threads: 1, step, ..workload }, &row) }
+    Cell { table, column, ..cell(maker.suite(), target, Workload { threads: 1, step, ..workload }, &row) }
 }
 
 /// Parameters of the cases, which the suites smallnest and xdag share.
 struct Cases<'s> {
-    suite: &'s str,
+    maker: &'s CellBuilder<'s>,
     /// Duration in seconds of a case that reads.
     seconds: f64,
     keys: u64,
@@ -90,16 +88,17 @@ struct Cases<'s> {
 }
 
 impl Cases<'_> {
-    fn cells(&self, maker: &CellBuilder<'_>, access: Access) -> Vec<Cell> {
-        maker.targets(access).iter().flat_map(|target| self.of(maker, target)).collect()
+    fn cells(&self) -> Vec<Cell> {
+        self.maker.targets().iter().flat_map(|target| self.of(target)).collect()
     }
 
     /// Returns the cells that measure smallnest's cases with the store of `target`. `set` and `batch` each fill an
     /// empty store; before the other cases, all keys are loaded.
-    fn of(&self, maker: &CellBuilder<'_>, target: &Target) -> Vec<Cell> {
+    fn of(&self, target: &Target) -> Vec<Cell> {
+        let maker = self.maker;
         let writes = maker.writes(target, self.keys);
         let make =
-            |workload: Workload, row: &str| cell(self.suite, target.clone(), (self.shape)(workload), row);
+            |workload: Workload, row: &str| cell(maker.suite(), target.clone(), (self.shape)(workload), row);
         let loaded = |workload| Workload { keys: self.keys, ..workload };
         let steady = |name: &str, operation| {
             make(loaded(maker.workload(name, &[(operation, 1.0)], self.seconds)), name)

@@ -2,12 +2,12 @@
 //! amount. Bytes of the device are counted on a device of the cell's own, where no time is measured.
 
 use super::{
-    cell_builder::{CellBuilder, Rows},
+    cell_builder::CellBuilder,
     cell_transforms::{cell, count, headed},
 };
 use crate::bench::{
-    plan::options::{PlanError, Suite},
-    result::{Access, Cell, CellKind, Figure, Operation, OwnDevice, Size, Target, Workload},
+    plan::options::{Options, PlanError, Rows},
+    result::{Cell, CellKind, Figure, Operation, OwnDevice, Size, Target, Workload},
 };
 
 /// Default number of keys of the suite storage.
@@ -18,15 +18,11 @@ const USUAL_READ_AHEAD: u64 = 128;
 const FEWER: u64 = 4;
 
 /// Returns the heading of the row names, and the cells of the suite for each store with files.
-///
-/// # Errors
-///
-/// Fails with `--wire` or `--target`: the suite is measured in process only.
-pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
-    maker.is_in_process(Suite::Storage)?;
+pub(super) fn cells(options: &Options) -> Result<Rows, PlanError> {
+    let maker = &CellBuilder { options };
     let mut cells = Vec::new();
-    for target in maker.targets(Access::InProcess).into_iter().filter(|target| target.persistent) {
-        let keys = maker.options.keys.unwrap_or(KEYS).max(FEWER);
+    for target in maker.targets().into_iter().filter(|target| target.persistent) {
+        let keys = options.keys.unwrap_or(KEYS).max(FEWER);
         let overwritten = maker.writes(&target, keys);
         let rows = StoreRows { maker, target, keys, overwritten };
         let heading = format!("{} values overwritten of {} keys", count(overwritten), count(keys));

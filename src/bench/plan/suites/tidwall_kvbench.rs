@@ -2,13 +2,13 @@
 //! store, pipeline depth, number of clients and durability; always over the wire.
 
 use super::{
-    cell_builder::{CellBuilder, Rows},
+    cell_builder::CellBuilder,
     cell_transforms::{cell, group},
 };
 use crate::{
     bench::{
-        plan::options::Durability,
-        result::{Access, Cell, Operation, Size, Target, Workload, comparison_level::Level},
+        plan::options::{Durability, Options, PlanError, Rows},
+        result::{Cell, Operation, Size, Target, Workload, comparison_level::Level},
     },
     engine::Fsync,
 };
@@ -21,15 +21,16 @@ const LOADS: [(u32, u32); 4] = [(1, 1), (1, 256), (256, 1), (256, 256)];
 /// minutes with synced writes and one client.
 const SECONDS: f64 = 10.0;
 
-pub(super) fn cells(maker: &CellBuilder<'_>) -> Rows {
+pub(super) fn cells(options: &Options) -> Result<Rows, PlanError> {
+    let maker = CellBuilder { options };
     let mut cells = Vec::new();
-    let targets = maker.targets(Access::Wire);
+    let targets = maker.targets();
     for (pipeline, clients) in LOADS {
         for target in &targets {
-            cells.extend(pair(maker, target, pipeline, clients));
+            cells.extend(pair(&maker, target, pipeline, clients));
         }
     }
-    (HEADING, cells)
+    Ok((HEADING, cells))
 }
 
 /// Returns the row name of a store, a pipeline depth and a number of clients.
@@ -58,7 +59,7 @@ fn pair(maker: &CellBuilder<'_>, target: &Target, pipeline: u32, clients: u32) -
         Cell {
             row: row.clone(),
             column: format!("{}/sec", name.to_uppercase()),
-            ..cell("kvbench", target.clone(), workload, name)
+            ..cell(maker.suite(), target.clone(), workload, name)
         }
     };
     group(vec![make("set", Operation::Update), make("get", Operation::Get)])

@@ -6,12 +6,15 @@
 //! (`writeallfields=false`), which is a write of the whole record too for a store that does not know fields.
 
 use super::{
-    cell_builder::{CellBuilder, Rows},
+    cell_builder::CellBuilder,
     cell_transforms::{cell, count, headed},
 };
-use crate::bench::result::{
-    Operation::{self, Get, Insert, ReadModifyWrite, Scan, Update},
-    Order, Size, Workload,
+use crate::bench::{
+    plan::options::{Options, PlanError, Rows},
+    result::{
+        Operation::{self, Get, Insert, ReadModifyWrite, Scan, Update},
+        Order, Size, Workload,
+    },
 };
 
 const KEYS: u64 = 1_000_000;
@@ -37,19 +40,20 @@ const CORES: [Core; 6] = [
     Core { name: "f", mix: &[(Get, 0.5), (ReadModifyWrite, 0.5)], order: ZIPFIAN },
 ];
 
-pub(super) fn cells(maker: &CellBuilder<'_>) -> Rows {
-    over(maker, KEYS)
+pub(super) fn cells(options: &Options) -> Result<Rows, PlanError> {
+    Ok(over(options, KEYS))
 }
 
 /// Returns the cells with the paper's number of records per server: 120 million on six servers.
-pub(super) fn published(maker: &CellBuilder<'_>) -> Rows {
-    over(maker, 20_000_000)
+pub(super) fn published(options: &Options) -> Result<Rows, PlanError> {
+    Ok(over(options, 20_000_000))
 }
 
 /// Returns the cells over `records` records, or over `--keys` records.
-fn over(maker: &CellBuilder<'_>, records: u64) -> Rows {
+fn over(options: &Options, records: u64) -> Rows {
+    let maker = CellBuilder { options };
     let mut cells = Vec::new();
-    for target in maker.targets(maker.access()) {
+    for target in maker.targets() {
         let shape = |workload: Workload| Workload {
             key_bytes: Size::Fixed(24),
             value_bytes: Size::Fixed(1000),
@@ -57,7 +61,7 @@ fn over(maker: &CellBuilder<'_>, records: u64) -> Rows {
             random_scan_length: true,
             ..workload
         };
-        let keys = maker.options.keys.unwrap_or(records).max(1);
+        let keys = options.keys.unwrap_or(records).max(1);
         let loaded = maker.writes(&target, keys);
         let mut of_target =
             vec![cell(maker.suite(), target.clone(), shape(maker.by_count("load", Insert, loaded)), "load")];

@@ -2,37 +2,38 @@
 //! another thread sets, and deleted once, by one thread per core. One thread also reads the block file
 //! itself, from start to end and by key.
 
+use super::{
+    cell_builder::CellBuilder,
+    cell_transforms::{cell, count, group, headed},
+    smallnest_kvbench::{HEADING, of_source},
+};
 use crate::bench::{
     data::{self, RECORD_KEY, RECORD_VALUE},
-    plan::{
-        options::{Options, PlanError},
-        suites::{
-            cell_builder::{CellBuilder, Rows},
-            cell_transforms::{cell, count, group, headed},
-            smallnest_kvbench::{HEADING, of_source},
-        },
-    },
-    result::{Access, Cell, CellKind, Operation, Order, Size, Target, Workload},
+    plan::options::{DataFile, Options, PlanError, Rows},
+    result::{Cell, CellKind, Operation, Order, Size, Target, Workload},
 };
-use std::path::PathBuf;
+use std::path::Path;
 
 /// Numbers of XDAG blocks (pairs) in the published experiment of XDAG's fork of kvbench: on its first machine, and on
 /// its last.
 const SIZES: [u64; 2] = [154_700, 483_296];
 
-pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
-    let path = maker.options.data.clone().unwrap_or_else(|| made_blocks(maker.options));
-    let most = match &maker.options.data {
-        Some(_) => data::pairs(&path).map_err(|source| PlanError::BadData { path: path.clone(), source })?,
-        None => blocks_needed(maker.options.keys),
+pub(super) fn cells(options: &Options) -> Result<Rows, PlanError> {
+    let maker = &CellBuilder { options };
+    let (path, most) = match options.data.clone() {
+        None => generated_blocks(options),
+        Some(path) => match data::pairs(&path) {
+            Ok(pairs) => (path, pairs),
+            Err(source) => return Err(PlanError::BadData { path, source }),
+        },
     };
-    let mut sizes = sizes(maker.options.keys).map(|size| size.clamp(1, most)).to_vec();
+    let mut sizes = sizes(options.keys).map(|size| size.clamp(1, most)).to_vec();
     // In a user's file that is too small, both sizes may be the same.
     sizes.dedup();
     let mut cells = Vec::new();
     for keys in sizes {
         let blocks = Blocks { maker, keys, path: &path };
-        for (place, target) in maker.targets(Access::InProcess).iter().enumerate() {
+        for (place, target) in maker.targets().iter().enumerate() {
             let of_store = blocks.of(target);
             if let Some(first) = of_store.first().filter(|_| place == 0) {
                 cells.extend(blocks.source(first));
@@ -43,9 +44,11 @@ pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
     Ok((HEADING, cells))
 }
 
-/// Returns the path of the file of XDAG blocks that is generated for the run if the options name none.
-pub(super) fn made_blocks(options: &Options) -> PathBuf {
-    options.directory.join("xdag-blocks")
+/// Returns the file of XDAG blocks that is generated for a run without `--data`. It has the larger number of blocks of
+/// the experiment, or that for `--keys`.
+pub(super) fn generated_blocks(options: &Options) -> DataFile {
+    let [_, large] = sizes(options.keys);
+    (options.directory.join("xdag-blocks"), large)
 }
 
 /// Returns the two numbers of blocks of the experiment; with `--keys`, that number and another one in the
@@ -55,18 +58,11 @@ fn sizes(keys: Option<u64>) -> [u64; 2] {
     keys.map_or(SIZES, |keys| [keys.max(1), keys.max(1) * large / small])
 }
 
-/// Returns the number of blocks that a generated file must have: the larger number of the experiment, or that for
-/// `keys`.
-pub(super) fn blocks_needed(keys: Option<u64>) -> u64 {
-    let [_, large] = sizes(keys);
-    large
-}
-
 /// Builder of the cells over the first `keys` blocks (pairs) of a file.
 struct Blocks<'m> {
     maker: &'m CellBuilder<'m>,
     keys: u64,
-    path: &'m PathBuf,
+    path: &'m Path,
 }
 
 impl Blocks<'_> {
@@ -92,7 +88,7 @@ impl Blocks<'_> {
     fn source(&self, store: &Cell) -> Vec<Cell> {
         let of = |name: &str, step| {
             let workload = Workload { mix: [].into(), ..self.workload(name, Operation::Get) };
-            let mut cell = of_source(self.maker.suite(), store, workload, step);
+            let mut cell = of_source(self.maker, store, workload, step);
             cell.id = format!("{}/{}", cell.id, self.keys);
             cell
         };

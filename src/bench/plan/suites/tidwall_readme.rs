@@ -4,13 +4,14 @@
 //! Differences: KVBench draws its keys at random, so 37% of the SETs write a key that exists already, and as
 //! many GETs find no key. Here every key is set once, in a scattered order, and every GET finds a key.
 
+use super::{
+    cell_builder::CellBuilder,
+    cell_transforms::{cell, group},
+    tidwall_kvbench::{HEADING, row},
+};
 use crate::bench::{
-    plan::suites::{
-        cell_builder::{CellBuilder, Rows},
-        cell_transforms::{cell, group},
-        tidwall_kvbench::{HEADING, row},
-    },
-    result::{Access, Cell, Operation, Size, Target, Workload},
+    plan::options::{Options, PlanError, Rows},
+    result::{Cell, Operation, Size, Target, Workload},
 };
 
 /// Pipeline depth and number of clients of each row.
@@ -18,10 +19,11 @@ const LOADS: [(u32, u32); 3] = [(1, 1), (1, 256), (256, 256)];
 /// Default number of SETs, and of GETs.
 const REQUESTS: u64 = 1_000_000;
 
-pub(super) fn cells(maker: &CellBuilder<'_>) -> Rows {
-    let targets = [maker.targets(Access::Wire), maker.redis()].concat();
+pub(super) fn cells(options: &Options) -> Result<Rows, PlanError> {
+    let maker = &CellBuilder { options };
+    let targets = [maker.targets(), maker.redis()].concat();
     let rows = LOADS.iter().flat_map(|load| targets.iter().map(move |target| (target, *load)));
-    (HEADING, rows.flat_map(|(target, load)| pair(maker, target, load)).collect())
+    Ok((HEADING, rows.flat_map(|(target, load)| pair(maker, target, load)).collect()))
 }
 
 fn pair(maker: &CellBuilder<'_>, target: &Target, (pipeline, clients): (u32, u32)) -> Vec<Cell> {

@@ -9,12 +9,13 @@
 //! number is the same for all stores. Before a put of 128 bytes or more, the keys have values of its size; there
 //! they have values of the previous size. The key that is read has the number 0, there 99.
 
+use super::{
+    cell_builder::CellBuilder,
+    cell_transforms::{cell, group},
+};
 use crate::bench::{
-    plan::suites::{
-        cell_builder::{CellBuilder, Rows},
-        cell_transforms::{cell, group},
-    },
-    result::{Access, Cell, Operation, Order, Size, Target, Workload},
+    plan::options::{Options, PlanError, Rows},
+    result::{Cell, Operation, Order, Size, Target, Workload},
 };
 
 /// Sizes in bytes of the values that are put; there is one benchmark for each.
@@ -34,9 +35,10 @@ const ONE_KEY: Order = Order::HotSet(0.0, 1.0);
 /// Length in bytes of a scan prefix, which all keys share.
 const PREFIX: u32 = 4;
 
-pub(super) fn cells(maker: &CellBuilder<'_>) -> Rows {
-    let targets = maker.targets(Access::InProcess);
-    ("Benchmark", targets.iter().flat_map(|target| Benchmarks { maker, target }.cells()).collect())
+pub(super) fn cells(options: &Options) -> Result<Rows, PlanError> {
+    let maker = &CellBuilder { options };
+    let targets = maker.targets();
+    Ok(("Benchmark", targets.iter().flat_map(|target| Benchmarks { maker, target }.cells()).collect()))
 }
 
 /// Builder of the cells of one store.
