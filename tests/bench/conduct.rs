@@ -5,7 +5,10 @@ use crate::{
     support::bench::{bench, command, measurement, read, result_of, stderr},
 };
 use kvbench::{
-    bench::result::{Outcome, Run, Sample},
+    bench::{
+        plan::suites,
+        result::{Outcome, Run, Sample},
+    },
     testing::skip_test::skip,
 };
 use std::fs;
@@ -190,7 +193,6 @@ fn flags_that_a_suite_ignores_are_refused() {
     for (arguments, flag) in [
         (&["--suite", "redb", "--operations", "10"][..], "--operations"),
         (&["--suite", "kvbench", "--threads", "3"], "--threads"),
-        (&["--suite", "ycsb", "--data", "x"], "--data"),
         (&["--suite", "redb", "--threads", "3"], "--threads"),
         (&["--suite", "redb", "--warm-up", "5"], "--warm-up"),
         (&["--suite", "redb", "--rates", "100"], "--rates"),
@@ -211,7 +213,6 @@ fn flags_that_a_suite_ignores_are_refused() {
         &["--cpus", "driver=0", "--wire"],
         &["--cold", "--wire"],
         &["--foreign", "101"],
-        &["--data", "file"],
     ] {
         let stores: &[&str] = if arguments.contains(&"--target") { &[] } else { &["--stores", "map"] };
         let output = bench(dir.path(), &[stores, &["--dry-run"], arguments].concat());
@@ -220,6 +221,21 @@ fn flags_that_a_suite_ignores_are_refused() {
             "{arguments:?}: {}",
             stderr(&output)
         );
+    }
+}
+
+#[test]
+fn no_suite_but_xdag_reads_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let told = |suite: &[&str]| {
+        stderr(&bench(dir.path(), &[suite, &["--stores", "map", "--data", "x", "--dry-run"]].concat()))
+    };
+    assert!(told(&[]).contains("--data: only --suite xdag reads a file"), "{}", told(&[]));
+    for suite in suites::of_bench() {
+        let text = told(&["--suite", suite.name]);
+        let is_read = text.contains("--data x: ");
+        assert_eq!(is_read, suite.name == "xdag", "{}: {text}", suite.name);
+        assert!(is_read || text.contains("--data: --suite "), "{}: {text}", suite.name);
     }
 }
 

@@ -398,7 +398,7 @@ pub enum PlanError {
         --key-bytes"
     )]
     TooManyInserts { operations: u64, bytes: u32, most: u64 },
-    #[error("--data: only --suite smallnest and --suite xdag read a file; add one of them, or leave out --data")]
+    #[error("--data: only --suite xdag reads a file; add it, or leave out --data")]
     DataWithoutSuite,
     #[error("{flag}: {} has its own value; leave the flag out", .suite.selector())]
     Ignored { flag: &'static str, suite: &'static Suite },
