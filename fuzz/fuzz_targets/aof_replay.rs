@@ -3,7 +3,7 @@
 //! content that it never had; and a repair makes of each a log that opens, with some first part of that.
 #![no_main]
 
-use kvbench::engine::{Batch, Engine, Fsync, KeyRange, Kind, Location, OpenOptions, key_value_headers, repair_log};
+use kvbench::engine::{Batch, Engine, Fsync, KeyRange, Kind, Location, OpenOptions, key_value_headers};
 use libfuzzer_sys::fuzz_target;
 use std::{fs, ops::ControlFlow, path::Path};
 
@@ -11,7 +11,11 @@ type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 fn open(path: &Path) -> Option<Box<dyn Engine>> {
     let options = OpenOptions { cache_size: 1 << 20, ..OpenOptions::new(Location::Path(path.into()), Fsync::No) };
-    (Kind::find("btree").expect("always there").open)(&options).ok()
+    (kind().open)(&options).ok()
+}
+
+fn kind() -> &'static Kind {
+    Kind::find("btree").expect("always there")
 }
 
 fn all(engine: &dyn Engine) -> Pairs {
@@ -73,7 +77,7 @@ fn open_twice(path: &Path, bytes: &[u8]) -> Option<Pairs> {
         return found;
     }
     assert_eq!(fs::read(path).expect("readable"), bytes);
-    let repaired = repair_log(path).ok()?;
+    let repaired = kind().repair.expect("it has one")(path).ok()?;
     let kept: u64 = repaired.removed.iter().map(|removed| fs::metadata(removed).expect("kept").len()).sum();
     assert!(repaired.len + kept >= bytes.len() as u64, "a repair throws bytes away");
     let found = pairs(path);

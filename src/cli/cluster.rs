@@ -62,11 +62,11 @@ impl Cluster {
         if !(is_given || is_cluster && !has_path) {
             return None;
         }
-        let nodes = match (is_cluster, info.capabilities.hash_slots) {
-            (false, _) => [&self.pd[..], &self.nodes].concat(),
-            (true, false) => self.pd.clone(),
-            (true, true) => self.nodes.clone(),
-        };
+        // What follows the name of a flag in `cluster_flag` is its description.
+        let own = info.cluster_flag.and_then(|flag| flag.split_whitespace().next());
+        let lists = [("--pd", &self.pd), ("--nodes", &self.nodes)].into_iter();
+        let nodes = lists.filter(|(flag, _)| own.is_none_or(|own| own == *flag)).flat_map(|(_, nodes)| nodes);
+        let nodes = nodes.cloned().collect();
         Some(Location::Cluster { nodes, prefix: self.prefix.clone().into_bytes(), access })
     }
 
@@ -77,5 +77,31 @@ impl Cluster {
             ca: self.cluster_tls_ca.clone(),
             identity: self.cluster_tls_cert.clone().zip(self.cluster_tls_key.clone()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{DISTRIBUTED, Kind};
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        cluster: Cluster,
+    }
+
+    #[test]
+    fn a_cluster_gets_the_addresses_of_its_own_flag_only() {
+        let flags = Flags::parse_from(["serve", "--pd", "a:1,b:1", "--nodes", "c:1,d:1"]);
+        let nodes = |info| match flags.cluster.location(info, false) {
+            Some(Location::Cluster { nodes, .. }) => nodes.len(),
+            other => panic!("{other:?}"),
+        };
+        for kind in DISTRIBUTED {
+            assert_eq!(nodes(kind.info), 2, "{}", kind.info.name);
+        }
+        assert_eq!(nodes(Kind::DEFAULT.info), 4);
     }
 }

@@ -12,7 +12,11 @@ use crate::{
     store::MAX_UNSYNCED,
 };
 use bytesize::ByteSize;
-use clap::{Args, ValueEnum};
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
+use log::LevelFilter;
 use std::{net::SocketAddr, path::PathBuf, thread, time::Duration};
 
 /// Options of `kvbench serve`.
@@ -60,8 +64,8 @@ pub struct Serve {
     #[arg(long, value_name = "N", value_parser = count::<u16>(1..=1024), help_heading = "Process")]
     threads: Option<u16>,
     /// Log messages of this level and above to standard error
-    #[arg(long, value_enum, default_value = "info", help_heading = "Process")]
-    log_level: LogLevel,
+    #[arg(long, default_value = "info", value_parser = log_level(), help_heading = "Process")]
+    log_level: LevelFilter,
     /// Format of the log: plain text, or one JSON object per line
     #[arg(long, value_enum, default_value = "plain", help_heading = "Process")]
     log_format: logging::Format,
@@ -108,13 +112,10 @@ impl Slowness {
     }
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum LogLevel {
-    Error,
-    Warn,
-    Info,
-    Debug,
-    Trace,
+/// Returns the parser of `--log-level`.
+fn log_level() -> impl TypedValueParser<Value = LevelFilter> {
+    PossibleValuesParser::new(["error", "warn", "info", "debug", "trace"])
+        .try_map(|word| word.parse::<LevelFilter>())
 }
 
 impl Serve {
@@ -124,14 +125,8 @@ impl Serve {
     }
 
     /// Returns the log level.
-    pub fn log_level(&self) -> log::LevelFilter {
-        match self.log_level {
-            LogLevel::Error => log::LevelFilter::Error,
-            LogLevel::Warn => log::LevelFilter::Warn,
-            LogLevel::Info => log::LevelFilter::Info,
-            LogLevel::Debug => log::LevelFilter::Debug,
-            LogLevel::Trace => log::LevelFilter::Trace,
-        }
+    pub fn log_level(&self) -> LevelFilter {
+        self.log_level
     }
 
     /// Returns the engine of `--store`, or else the one whose data are at `--path`, or else the default.

@@ -77,25 +77,13 @@ pub struct Torture {
         requires = "program",
         help_heading = "Another program"
     )]
-    promise: PromiseWord,
+    promise: AllowedLoss,
     /// Name of the program in the result [default: its file name]
     #[arg(long, requires = "program", help_heading = "Another program")]
     name: Option<String>,
     /// A server that speaks RESP, in place of a store; {port} and {dir} are replaced
     #[arg(last = true, conflicts_with_all = ["store", "fsync"], help_heading = "Another program")]
     program: Vec<String>,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum PromiseWord {
-    /// No acknowledged write
-    Nothing,
-    /// The last 2.5 seconds
-    Second,
-    /// The last writes, however many
-    Tail,
-    /// Everything
-    Anything,
 }
 
 impl Torture {
@@ -158,7 +146,6 @@ impl Torture {
 
     fn foreign(&self, program: &str, arguments: &[String]) -> Subject {
         let file_name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
-        let promise = self.promise.allowed_loss();
         let word = self.promise.to_possible_value();
         let word = word.as_ref().map_or("nothing", |word| word.get_name());
         Subject {
@@ -168,8 +155,8 @@ impl Torture {
             program: program.into(),
             arguments: arguments.to_vec(),
             is_ours: false,
-            kill: promise,
-            power_cut: promise,
+            kill: self.promise,
+            power_cut: self.promise,
             repeat_command: format!("{} --promise {word}", self.again()),
             command_line: [program].into_iter().chain(arguments.iter().map(String::as_str)).fold(
                 " --".to_owned(),
@@ -191,15 +178,4 @@ fn server_arguments(store: &str, fsync: Fsync) -> Vec<String> {
     let words = ["serve", "--store", store, "--path", "{dir}/data", "--fsync", fsync.as_str()];
     let more = ["--cache-size", "8MiB", "--port", "{port}", "--log-level", "warn"];
     words.into_iter().chain(more).map(Into::into).collect()
-}
-
-impl PromiseWord {
-    fn allowed_loss(self) -> AllowedLoss {
-        match self {
-            Self::Nothing => AllowedLoss::Nothing,
-            Self::Second => AllowedLoss::SECOND,
-            Self::Tail => AllowedLoss::Tail,
-            Self::Anything => AllowedLoss::Anything,
-        }
-    }
 }

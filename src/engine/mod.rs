@@ -24,7 +24,7 @@ use std::{
     path::Path,
 };
 
-pub use aof::{Repaired, repair_log};
+pub use aof::Repaired;
 pub use batch::{Batch, WriteOp};
 pub use check::{Check, CheckReport};
 pub(crate) use cluster_access::{LONGEST_PASSWORD, NoPassword, read_password};
@@ -342,19 +342,31 @@ pub struct Kind {
     /// Function that prepares the engine's library. [`prepare`] calls it for all engines at the start of a process,
     /// before the process starts threads or other processes, whether or not the process opens the engine.
     pub before_threads: fn(),
+    /// Ends of the names of mapped files that hold no data, such as lock tables: processes coordinate through them, and
+    /// each start makes them again.
+    pub coordination_files: &'static [&'static str],
     /// Function that returns the settings of the engine's library that follow from the options, each with its name.
     pub settings: fn(&OpenOptions) -> Vec<(&'static str, Setting)>,
 }
 
 impl Kind {
-    /// Creates an entry for an engine that cannot be repaired and needs no preparation.
+    /// Creates an entry for an engine that cannot be repaired, needs no preparation, and maps no files without data.
     pub const fn new(
         info: &'static Info,
         open: fn(&OpenOptions) -> Result<Box<dyn Engine>>,
         recognise: fn(&Path) -> bool,
         check: Check,
     ) -> Self {
-        Self { info, open, recognise, check, repair: None, before_threads: || {}, settings: |_| Vec::new() }
+        Self {
+            info,
+            open,
+            recognise,
+            check,
+            repair: None,
+            before_threads: || {},
+            coordination_files: &[],
+            settings: |_| Vec::new(),
+        }
     }
 
     /// Adds the function for `kvbench repair` to the entry.
@@ -365,6 +377,11 @@ impl Kind {
     /// Adds the function that prepares the engine's library before the process starts threads to the entry.
     pub const fn with_before_threads(self, before_threads: fn()) -> Self {
         Self { before_threads, ..self }
+    }
+
+    /// Adds the ends of the names of mapped files that hold no data to the entry.
+    pub const fn with_coordination_files(self, coordination_files: &'static [&'static str]) -> Self {
+        Self { coordination_files, ..self }
     }
 
     /// Adds the function that returns the settings of the engine's library to the entry.

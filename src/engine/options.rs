@@ -1,14 +1,14 @@
 //! Options with which an engine is opened, and their words on the command line.
 
 use clap::{ValueEnum, builder::PossibleValue};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{
     fmt,
     path::{Path, PathBuf},
 };
 
 /// Fsync policy (`--fsync`): the state of a write when it is acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fsync {
     /// An acknowledged write is durable.
@@ -90,7 +90,7 @@ impl ValueEnum for Durability {
 }
 
 /// Block compression (`--compression`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
     /// No compression.
@@ -192,7 +192,8 @@ impl OpenOptions {
 }
 
 /// Read-ahead by the kernel when a page of a memory-mapped file is not in the cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ReadAhead {
     /// The kernel reads ahead while the data fit into memory.
     #[default]

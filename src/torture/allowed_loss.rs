@@ -1,6 +1,7 @@
 //! Allowed loss of acknowledged writes in a crash test.
 
 use crate::engine::{LossBound, LossClass};
+use clap::{ValueEnum, builder::PossibleValue};
 use std::{fmt, time::Duration};
 
 /// Acknowledged writes that a kill or power cut may lose.
@@ -29,6 +30,24 @@ impl AllowedLoss {
             LossClass::Unwritten | LossClass::Buffer => Self::Tail,
             LossClass::Everything => Self::Anything,
         }
+    }
+}
+
+impl ValueEnum for AllowedLoss {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Nothing, Self::SECOND, Self::Tail, Self::Anything]
+    }
+
+    /// Returns the value of `--promise`; `None` for a time other than that of [`AllowedLoss::SECOND`].
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (word, help) = match *self {
+            Self::Nothing => ("nothing", "No acknowledged write"),
+            Self::SECOND => ("second", "The last 2.5 seconds"),
+            Self::Within(_) => return None,
+            Self::Tail => ("tail", "The last writes, however many"),
+            Self::Anything => ("anything", "Everything"),
+        };
+        Some(PossibleValue::new(word).help(help))
     }
 }
 

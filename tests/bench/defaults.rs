@@ -8,6 +8,7 @@ use kvbench::{
         run,
     },
     cli::{Cli, Command},
+    engine::Fsync,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,8 +29,8 @@ fn cells(words: &str) -> Vec<Cell> {
 }
 
 /// Operations by the name of their workload, of cells under a policy on disk.
-fn operations<'c>(cells: &'c [Cell], fsync: &str) -> BTreeMap<&'c str, Option<u64>> {
-    let under = |cell: &&Cell| cell.target.persistent && cell.target.fsync.as_deref() == Some(fsync);
+fn operations(cells: &[Cell], fsync: Fsync) -> BTreeMap<&str, Option<u64>> {
+    let under = |cell: &&Cell| cell.target.persistent && cell.target.fsync == Some(fsync);
     cells.iter().filter(under).map(|cell| (cell.workload.name.as_str(), cell.workload.operations)).collect()
 }
 
@@ -92,7 +93,7 @@ fn gets_find_as_many_keys_under_every_policy() {
                 let work = &cell.workload;
                 let name = (cell.target.store.clone(), work.name.clone(), work.threads, work.batch);
                 // The first of a group loads them.
-                let policy = (cell.target.persistent, cell.target.fsync.clone());
+                let policy = (cell.target.persistent, cell.target.fsync.map(Fsync::as_str));
                 found.entry(name).or_default().insert((job[0].workload.keys, policy));
             }
         }
@@ -116,7 +117,7 @@ fn kvbench_is_repeated_with_a_million_requests() {
 #[test]
 fn kvstore_bench_is_repeated_with_a_hundred_thousand_keys() {
     let cells = cells("reproduce kvstore-bench --stores map");
-    let (free, synced) = (operations(&cells, "no"), operations(&cells, "always"));
+    let (free, synced) = (operations(&cells, Fsync::No), operations(&cells, Fsync::Always));
     for bytes in [64, 128, 256, 512] {
         let name = format!("PutValue{bytes}B");
         assert_eq!((free[&*name], synced[&*name]), (Some(100_000), Some(20_000)), "{name}");
@@ -146,7 +147,7 @@ fn kvstore_bench_is_repeated_with_a_hundred_thousand_keys() {
 #[test]
 fn smallnest_is_repeated_with_a_million_keys_and_a_minute() {
     let cells = cells("reproduce smallnest --stores map");
-    let (free, synced) = (operations(&cells, "no"), operations(&cells, "always"));
+    let (free, synced) = (operations(&cells, Fsync::No), operations(&cells, Fsync::Always));
     assert_eq!((free["set"], synced["set"]), (Some(1_000_000), Some(20_000)));
     let gets: Vec<_> = cells.into_iter().filter(reads).collect();
     assert_eq!(all(&gets, lengths), [(1_000_000, Some(60_000), 0)]);
@@ -162,8 +163,8 @@ fn xdag_is_repeated_with_its_two_sizes() {
 #[test]
 fn redb_is_repeated_with_five_million_pairs_and_its_cache() {
     let cells = cells("reproduce redb --stores btree");
-    let mut found = operations(&cells, "always");
-    found.append(&mut operations(&cells, "no"));
+    let mut found = operations(&cells, Fsync::Always);
+    found.append(&mut operations(&cells, Fsync::No));
     for (row, count) in [
         ("bulk load", 5_000_000),
         ("individual writes", 1_000),
@@ -200,7 +201,7 @@ fn ycsb_scans_one_to_a_hundred_records_in_the_order_of_hashed_keys() {
 fn ycsb_is_repeated_with_twenty_million_records() {
     let cells = cells("reproduce ycsb --stores map");
     assert_eq!(
-        (operations(&cells, "no")["load"], operations(&cells, "always")["load"]),
+        (operations(&cells, Fsync::No)["load"], operations(&cells, Fsync::Always)["load"]),
         (Some(20_000_000), Some(20_000))
     );
     let steady: Vec<_> = cells.into_iter().filter(reads).collect();

@@ -24,7 +24,7 @@ fn sessions() -> Options {
 }
 
 /// Store and policy of each cell.
-fn policies(options: &Options) -> Vec<(String, String)> {
+fn policies(options: &Options) -> Vec<(String, Fsync)> {
     let cells = suites::plan(options).unwrap().cells;
     let own = cells.into_iter().filter(|cell| !cell.reference);
     own.map(|cell| (cell.target.store, cell.target.fsync.unwrap())).collect()
@@ -41,12 +41,7 @@ fn may_lose_chooses_a_policy_for_each_store() {
             let within = |fsync: &Fsync| Loses::from(kind.info.loss(*fsync)).is_within(most);
             let expected = Fsync::ALL.into_iter().rev().find(within);
             let found = policies(&options).into_iter().find(|(store, _)| store == kind.info.name);
-            assert_eq!(
-                found.map(|(_, fsync)| fsync),
-                expected.map(|fsync| fsync.to_string()),
-                "{}",
-                kind.info.name
-            );
+            assert_eq!(found.map(|(_, fsync)| fsync), expected, "{}", kind.info.name);
             let reason = plan.left_out.iter().any(|line| line.starts_with(&format!("{}: ", kind.info.name)));
             assert_eq!(reason, expected.is_none(), "{}: {:?}", kind.info.name, plan.left_out);
         }
@@ -61,20 +56,20 @@ fn work_that_only_reads_ignores_may_lose() {
     let options = Options { may_lose: Some(both(LossClass::Nothing)), ..Options::default() };
     let stores = kvbench::engine::kinds().count();
     assert_eq!(policies(&options).len(), stores, "no store is left out");
-    assert!(policies(&options).iter().all(|(_, fsync)| fsync == "always"));
+    assert!(policies(&options).iter().all(|(_, fsync)| *fsync == Fsync::Always));
 }
 
 #[test]
 fn policies_without_flags_are_those_of_the_server_and_the_next() {
     let distinct = |options: &Options| {
         let mut found: Vec<_> = policies(options).into_iter().map(|(_, fsync)| fsync).collect();
-        found.sort();
+        found.sort_by_key(|fsync| fsync.as_str());
         found.dedup();
         found
     };
-    assert_eq!(distinct(&sessions()), ["always", "everysec"]);
+    assert_eq!(distinct(&sessions()), [Fsync::Always, Fsync::EverySec]);
     let ycsb = Options { suite: suites::find("ycsb"), ..Options::default() };
-    assert_eq!(distinct(&ycsb), ["always", "everysec", "no"]);
+    assert_eq!(distinct(&ycsb), Fsync::ALL);
     let ycsb = suites::plan(&ycsb).unwrap().cells;
     assert!(ycsb.iter().all(|cell| cell.reference || cell.target.persistent), "memory only when asked for");
 }

@@ -76,7 +76,7 @@ fn no_two_cells_have_one_name_whatever_is_asked_for() {
                 .cells
                 .iter()
                 .filter(|cell| cell.target.store == store)
-                .map(|cell| (cell.target.persistent, cell.target.fsync.as_deref()))
+                .map(|cell| (cell.target.persistent, cell.target.fsync))
                 .collect();
             // The sizes of files are measured of stores on disk only.
             let expected = if name == "storage" { 3 } else { 4 };
@@ -110,7 +110,7 @@ fn cells_carry_the_caveats_of_their_durability() {
         }
         #[cfg(feature = "redb")]
         for cell in plan.cells.iter().filter(|cell| cell.target.store == "redb") {
-            let unsynced = cell.target.persistent && cell.target.fsync.as_deref() != Some("always");
+            let unsynced = cell.target.persistent && cell.target.fsync != Some(Fsync::Always);
             assert_eq!(says("keeps commits in its own memory")(&cell), unsynced, "{}", cell.id);
         }
     }
@@ -178,7 +178,7 @@ fn cells_have_names_of_their_own_and_tables_one_durability() {
                 (
                     cell.target.access,
                     cell.target.persistent,
-                    cell.target.fsync.clone().filter(|_| cell.target.persistent),
+                    cell.target.fsync.filter(|_| cell.target.persistent),
                 )
             };
             assert!(cell.table != other.table || level(cell) == level(other), "{} and {}", cell.id, other.id);

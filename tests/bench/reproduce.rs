@@ -2,9 +2,12 @@
 
 use crate::support::bench::{measurement, stderr};
 use crate::support::{KVBENCH, RunToEnd};
-use kvbench::bench::{
-    plan::suites,
-    result::{Cell, Run},
+use kvbench::{
+    bench::{
+        plan::suites,
+        result::{Cell, Run},
+    },
+    engine::Fsync,
 };
 use std::{
     fs,
@@ -197,8 +200,8 @@ fn redbs_table_is_whole() {
     );
     let cell = |row: &str| run.cells.iter().find(|cell| cell.row == row && !cell.reference).unwrap();
     assert_eq!(cell("bulk load").target.cache_bytes, 4 << 30);
-    let policies = ["individual writes", "nosync writes"].map(|row| cell(row).target.fsync.clone().unwrap());
-    assert_eq!(policies, ["always", "no"]);
+    let policies = ["individual writes", "nosync writes"].map(|row| cell(row).target.fsync.unwrap());
+    assert_eq!(policies, [Fsync::Always, Fsync::No]);
     // A part is not rounded to a whole number.
     let mut larger = run.clone();
     larger.cells.iter_mut().for_each(|cell| cell.workload.keys = 3_000_000);

@@ -88,6 +88,7 @@ fn footprint_and_traffic_follow_equal_numbers_of_writes_and_have_no_times() {
 #[test]
 #[cfg(feature = "lmdb")]
 fn cold_reads_of_maps_are_measured_with_and_without_read_ahead() {
+    use kvbench::engine::ReadAhead;
     let dir = tempfile::tempdir().unwrap();
     let run = result_of(
         dir.path(),
@@ -98,10 +99,10 @@ fn cold_reads_of_maps_are_measured_with_and_without_read_ahead() {
     let settings: Vec<_> = figures
         .map(|cell| {
             let device = cell.own_device.unwrap().read_ahead_kib;
-            (cell.column.as_str(), cell.target.read_ahead.as_deref().unwrap(), device)
+            (cell.column.as_str(), cell.target.read_ahead.unwrap(), device)
         })
         .collect();
-    let (off, on) = (("lmdb", "off"), ("lmdb/read-ahead", "on"));
+    let (off, on) = (("lmdb", ReadAhead::Off), ("lmdb/read-ahead", ReadAhead::On));
     let both = [off, on].map(|(column, setting)| [None, Some(128)].map(|device| (column, setting, device)));
     assert_eq!(settings, both.concat());
     if let Err(reason) = measured(&run, "get,-cold") {

@@ -3,7 +3,7 @@
 use crate::{fixtures, kvbench, text};
 use kvbench::{
     bench::result::{Disturbance, Figure, Loses, Operation, Outcome, Run, Target},
-    engine::LossClass,
+    engine::{Compression, LossClass},
 };
 use std::fs;
 
@@ -264,7 +264,7 @@ fn other_settings_of_a_store_are_other_work() {
     first.cells[0].target.loses = loses(LossClass::Unwritten);
     let changes: [fn(&mut Target); 3] = [
         |target| target.cache_bytes += 1,
-        |target| target.compression = "lz4".to_owned(),
+        |target| target.compression = Compression::Lz4,
         |target| target.loses = Some(Loses { kill: LossClass::Nothing, power_cut: LossClass::Everything }),
     ];
     for change in changes {

@@ -1,10 +1,14 @@
 //! Runs that look like real ones, the same every time.
 
-use kvbench::bench::result::{
-    Access, Cell, CellKind, Commits, Environment, Figure, Latency, Measurement, Operation, Order, Outcome,
-    Run, SCHEMA_VERSION, Sample, Size, Target, Workload,
-    comparison::{Comparison, End, PairVerdict, VerdictKind},
-    statistics::margin::Margin,
+use clap::ValueEnum;
+use kvbench::{
+    bench::result::{
+        Access, Cell, CellKind, Commits, Environment, Figure, Latency, Measurement, Operation, Order,
+        Outcome, Run, SCHEMA_VERSION, Sample, Size, Target, Workload,
+        comparison::{Comparison, End, PairVerdict, VerdictKind},
+        statistics::margin::Margin,
+    },
+    engine::{Compression, Fsync},
 };
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -69,12 +73,12 @@ pub fn target(store: &str, fsync: &str) -> Target {
         access: Access::InProcess,
         store: store.to_owned(),
         persistent: true,
-        fsync: Some(fsync.to_owned()),
+        fsync: Some(Fsync::from_str(fsync, false).unwrap()),
         commits: Commits::Own,
         loses: None,
         may_lose: None,
         cache_bytes: 256 << 20,
-        compression: "none".to_owned(),
+        compression: Compression::None,
         address: None,
         program: None,
         side: None,
@@ -113,7 +117,7 @@ pub fn workload(name: &str, mix: &[(Operation, f64)]) -> Workload {
 
 /// A cell whose id tells all that differs here.
 pub fn cell(table: &str, row: &str, column: &str, target: Target, workload: Workload) -> Cell {
-    let fsync = target.fsync.as_deref().unwrap_or("unknown");
+    let fsync = target.fsync.map_or("unknown", Fsync::as_str);
     let access = if target.access == Access::Wire { "wire" } else { "local" };
     let id = format!("{}/{}/{access}/{fsync}/{row}/{column}", workload.name, target.store);
     let (table, row, column) = (table.to_owned(), row.to_owned(), column.to_owned());

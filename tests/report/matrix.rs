@@ -6,7 +6,7 @@ use kvbench::{
         Access, Cell, Commits, Loses, Measurement, Operation, Outcome, Run, Target, Workload,
         comparison::VerdictKind,
     },
-    engine::LossClass,
+    engine::{Fsync, LossClass},
 };
 
 /// Two stores that only get.
@@ -282,7 +282,7 @@ fn the_harness_is_in_no_column() {
 #[test]
 fn levels_are_never_compared() {
     let mut run = duel(&FAST, &SLOW);
-    run.cells[0].target.fsync = Some("always".to_owned());
+    run.cells[0].target.fsync = Some(Fsync::Always);
     // What loses least is shown.
     assert!(verdict(run, "Read-heavy").starts_with("lmdb only. In process, fsync always."));
 }
@@ -327,9 +327,9 @@ fn one_loss_is_one_scenario_whatever_the_policies_are() {
         [(LossClass::Seconds, "Write-heavy", DURABLE), (LossClass::Nothing, DURABLE, "Write-heavy")]
     {
         let mut run = duel(&FAST, &SLOW);
-        for (cell, fsync) in run.cells.iter_mut().zip(["always", "everysec"]) {
+        for (cell, fsync) in run.cells.iter_mut().zip([Fsync::Always, Fsync::EverySec]) {
             cell.workload.mix = [(Operation::Update, 1.0)].into();
-            cell.target.fsync = Some(fsync.to_owned());
+            cell.target.fsync = Some(fsync);
             cell.target.may_lose = Some(asked(most));
         }
         assert!(verdict(run.clone(), scenario).starts_with("lmdb. "), "{scenario}");

@@ -1,7 +1,10 @@
 //! The page in a browser.
 
 use crate::{fixtures, kvbench, ranking, report, text};
-use kvbench::bench::result::{Access, Cell, Commits, Disturbance, Operation, Order, Outcome, Run, Size};
+use kvbench::{
+    bench::result::{Access, Cell, Commits, Disturbance, Operation, Order, Outcome, Run, Size},
+    engine::Compression,
+};
 use serde_json::Value;
 use std::{
     fs,
@@ -191,7 +194,7 @@ fn the_flags_of_a_work_are_accepted() {
         assert!(output.status.success(), "{found:?}: {}", text(&output.stderr));
     }
     let mut compressed = run;
-    compressed.cells.iter_mut().for_each(|cell| cell.target.compression = "lz4".to_owned());
+    compressed.cells.iter_mut().for_each(|cell| cell.target.compression = Compression::Lz4);
     assert!(flags(&compressed)[0].ends_with(" --compression lz4"), "{:?}", flags(&compressed));
 }
 

@@ -6,6 +6,10 @@ use std::{
     fs,
     path::{Path, PathBuf},
 };
+use syn::{
+    Lit,
+    buffer::{Cursor, TokenBuffer},
+};
 
 /// Files that name engines, with the names and the reason.
 const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
@@ -34,6 +38,11 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("docs/reference/run", &["sled"], "left out where memory is little, by what was measured"),
     ("src/bench/plan/suites/cell_builder.rs", &["redis"], "the server redis-server, not the engine"),
     ("src/bench/plan/suites/mod.rs", &["redb"], "the suite of this name"),
+    ("src/cli/bench/mod.rs", &["btree", "rocksdb", "lmdb", "redb"], "examples of command lines"),
+    ("src/cli/duel.rs", &["redb", "fjall"], "examples of command lines"),
+    ("src/cli/mod.rs", &["btree", "rocksdb", "lmdb", "redb"], "examples of command lines"),
+    ("src/cli/reproduce.rs", &["redb"], "examples with the publication of this name"),
+    ("src/cli/torture.rs", &["rocksdb", "lmdb"], "examples of command lines"),
     ("src/command/admin/connection.rs", &["redis"], "HELLO's reply"),
     ("src/engine/synthetic/calibration/known_file_writes.rs", &["map"], "the verb of an error message"),
     (
@@ -48,7 +57,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("tools/try-readme", &["rocksdb"], "its build takes long, and can be left out"),
 ];
 
-/// Names that are ordinary words outside of string literals.
+/// Names that are also ordinary words: they are found only where a string literal is nothing else.
 const WORDS: [&str; 2] = ["map", "redis"];
 
 fn names() -> Vec<String> {
@@ -57,7 +66,7 @@ fn names() -> Vec<String> {
 }
 
 /// The files of a folder, without those of the engines, of tests, and of published results.
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+pub(crate) fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let (path, name) = (entry.path(), entry.file_name().into_string().unwrap());
         if path.is_dir() {
@@ -70,18 +79,52 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns `true` if a line of code has the name: in Rust as a literal, elsewhere as a word.
-fn has_name(line: &str, name: &str, is_rust: bool) -> bool {
+/// Returns `true` if a text has the name as a word.
+fn has_name(text: &str, name: &str) -> bool {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '-' || letter == '_';
-    match is_rust {
-        true => !line.starts_with("//") && line.contains(&format!("\"{name}\"")),
-        false => {
-            let is_word = |at: usize| {
-                let (before, after) = (&line[..at], &line[at + name.len()..]);
-                !before.ends_with(is_part) && !after.starts_with(is_part)
-            };
-            let mut places = line.match_indices(name);
-            !WORDS.contains(&name) && !line.starts_with('#') && places.any(|(at, _)| is_word(at))
+    let is_word = |at: usize| {
+        let (before, after) = (&text[..at], &text[at + name.len()..]);
+        !before.ends_with(is_part) && !after.starts_with(is_part)
+    };
+    let mut places = text.match_indices(name);
+    text == name || !WORDS.contains(&name) && places.any(|(at, _)| is_word(at))
+}
+
+/// The parts of a file that can name an engine: in Rust the string literals up to the tests, elsewhere the lines
+/// without comments.
+fn texts(content: &str, is_rust: bool) -> Vec<String> {
+    let lines = content.lines().map(str::trim);
+    if !is_rust {
+        return lines.filter(|line| !line.starts_with('#')).map(str::to_owned).collect();
+    }
+    let code: Vec<_> = content.lines().take_while(|line| line.trim() != "mod tests {").collect();
+    let tokens = TokenBuffer::new2(code.join("\n").parse().unwrap());
+    let mut found = Vec::new();
+    add_literals(tokens.begin(), &mut found);
+    found
+}
+
+/// Adds the string literals of tokens to `found`, without those that are comments.
+fn add_literals(mut tokens: Cursor<'_>, found: &mut Vec<String>) {
+    loop {
+        if let Some((inside, _, _, rest)) = tokens.any_group() {
+            let is_assigned = |rest: Cursor<'_>| rest.punct().is_some_and(|(sign, _)| sign.as_char() == '=');
+            let is_comment = inside.ident().is_some_and(|(name, rest)| name == "doc" && is_assigned(rest));
+            if !is_comment {
+                add_literals(inside, found);
+            }
+            tokens = rest;
+        } else if let Some((literal, rest)) = tokens.literal() {
+            match Lit::new(literal) {
+                Lit::Str(text) => found.push(text.value()),
+                Lit::ByteStr(text) => found.push(String::from_utf8_lossy(&text.value()).into_owned()),
+                _ => {}
+            }
+            tokens = rest;
+        } else if let Some((_, rest)) = tokens.token_tree() {
+            tokens = rest;
+        } else {
+            break;
         }
     }
 }
@@ -97,15 +140,14 @@ fn engines_are_named_in_their_own_files_only() {
     for path in places {
         let Ok(text) = fs::read_to_string(&path) else { continue };
         let place = path.strip_prefix(root).unwrap().to_str().unwrap();
-        let is_rust = place.ends_with(".rs");
-        for line in text.lines().map(str::trim).take_while(|line| *line != "mod tests {") {
-            for name in names.iter().filter(|name| has_name(line, name, is_rust)) {
+        for text in texts(&text, place.ends_with(".rs")) {
+            for name in names.iter().filter(|name| has_name(&text, name)) {
                 let allowed = |(file, names, _): &(&str, &[&str], &str)| {
                     *file == place && names.contains(&name.as_str())
                 };
                 let exception = EXCEPTIONS.iter().position(allowed);
                 let exception = exception.unwrap_or_else(|| {
-                    panic!("{place} names {name}: {line}; ask its Info, or `kvbench stores --json`")
+                    panic!("{place} names {name}: {text}; ask its Info, or `kvbench stores --json`")
                 });
                 used.insert((exception, name.clone()));
             }
@@ -120,15 +162,21 @@ fn engines_are_named_in_their_own_files_only() {
 
 #[test]
 fn a_name_is_found() {
-    for (line, is_rust, expected) in [
+    for (content, is_rust, expected) in [
         ("Kind::find(\"lmdb\")", true, true),
-        ("// \"lmdb\"", true, false),
+        ("println!(\"as\\nlmdb does\")", true, true),
+        ("#[cfg(feature = \"lmdb\")]", true, true),
+        ("[b\"lmdb\"]", true, true),
+        ("// \"lmdb\"\n/// \"lmdb\"\nfn f() {}", true, false),
         ("lmdb::KIND,", true, false),
+        ("f(\"my-lmdb\")", true, false),
+        ("mod tests {\n\"lmdb\"\n}", true, false),
         ("case $store in lmdb|sqlite) ;;", false, true),
         ("lmdb_size=1; my-lmdb", false, false),
         ("# lmdb", false, false),
     ] {
-        assert_eq!(has_name(line, "lmdb", is_rust), expected, "{line}");
+        let found = texts(content, is_rust).iter().any(|text| has_name(text, "lmdb"));
+        assert_eq!(found, expected, "{content}");
     }
-    assert!(!has_name("map(str, words)", "map", false));
+    assert!(has_name("map", "map") && !has_name("a memory map", "map"));
 }

@@ -8,6 +8,7 @@
     reason = "this crate is all tests; clippy sees only the functions with #[test]"
 )]
 
+mod cli_words;
 mod engine_names;
 mod rocksdb_cxx;
 
@@ -311,6 +312,14 @@ fn every_folder_has_its_floor() {
         let missing: Vec<_> = parts.into_iter().filter(|name| floor(floors, Some(name)).is_none()).collect();
         assert!(missing.is_empty(), "parts of {folder} without a floor: {missing:?}");
     }
+}
+
+#[test]
+fn the_top_of_src_holds_folders_only() {
+    let entries = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap().map(Result::unwrap);
+    let files = entries.filter(|entry| !entry.path().is_dir());
+    let names: BTreeSet<_> = files.map(|file| file.file_name().into_string().unwrap()).collect();
+    assert_eq!(names, ["lib.rs", "main.rs"].map(str::to_owned).into());
 }
 
 #[test]

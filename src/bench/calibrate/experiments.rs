@@ -5,7 +5,7 @@ use crate::{
         Access, Cell, CellKind, Commits, Figure, Operation, Order, OwnDevice, Size, Target, Workload,
     },
     engine::{
-        Fsync,
+        Compression, Fsync,
         synthetic::calibration::{CALIBRATION, Cost, PAGE, Part, Stall, Truth},
     },
 };
@@ -190,7 +190,7 @@ fn timer(access: Access) -> Experiment {
     };
     let mut experiment = experiment("timer", Subject::TimerSyncs, access, truth, vec![updates]);
     for cell in &mut experiment.cells {
-        cell.target.fsync = Some(Fsync::EverySec.to_string());
+        cell.target.fsync = Some(Fsync::EverySec);
     }
     experiment
 }
@@ -276,7 +276,7 @@ fn appends() -> Experiment {
     let update = workload("small appends", Operation::Update, 500);
     let mut experiment =
         experiment("small appends", Subject::Written, Access::InProcess, truth, vec![update]);
-    experiment.cells.iter_mut().for_each(|cell| cell.target.fsync = Some(Fsync::Always.to_string()));
+    experiment.cells.iter_mut().for_each(|cell| cell.target.fsync = Some(Fsync::Always));
     Experiment { foreign_writes: true, ..experiment }
 }
 
@@ -289,7 +289,7 @@ fn device_writes() -> Experiment {
     let mut experiment =
         experiment("device writes", Subject::DeviceWrites, Access::InProcess, truth, vec![update]);
     for cell in &mut experiment.cells {
-        cell.target.fsync = Some(Fsync::Always.to_string());
+        cell.target.fsync = Some(Fsync::Always);
         cell.own_device = Some(OwnDevice { read_ahead_kib: None });
     }
     Experiment { foreign_writes: true, ..experiment }
@@ -422,12 +422,12 @@ fn experiment(
         access,
         store: CALIBRATION.into(),
         persistent: true,
-        fsync: Some(Fsync::No.to_string()),
+        fsync: Some(Fsync::No),
         commits: Commits::Own,
         loses: None,
         may_lose: None,
         cache_bytes: 0,
-        compression: "none".into(),
+        compression: Compression::None,
         address: None,
         program: None,
         side: None,

@@ -1,10 +1,13 @@
 //! Metrics of the cells that both compared runs have, as logarithms by repetition.
 
-use crate::bench::result::{
-    Cell, Figure, Measurement, Run,
-    comparison_level::Level,
-    metric::{Better, Unit},
-    spread::Spread,
+use crate::{
+    bench::result::{
+        Cell, Figure, Measurement, Run,
+        comparison_level::Level,
+        metric::{Better, Unit},
+        spread::Spread,
+    },
+    engine::Compression,
 };
 use std::collections::BTreeMap;
 
@@ -97,8 +100,8 @@ impl Series {
     /// Returns the values of a metric of `cell` in both runs, or `None` if one of the runs has no value of it.
     pub fn new(runs: [&Run; 2], cell: &Cell, aspect: ComparedMetric) -> Option<Self> {
         let target = &cell.target;
-        let store = match target.compression.as_str() {
-            "none" | "" => target.store_and_side(),
+        let store = match target.compression {
+            Compression::None => target.store_and_side(),
             compression => format!("{}/{compression}", target.store_and_side()),
         };
         let fewest = runs.map(|run| repetitions(run, cell)).into_iter().min().unwrap_or(0);

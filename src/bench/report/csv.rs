@@ -84,7 +84,7 @@ fn origin(table: &Table<'_>, entry: &Entry<'_>) -> Vec<String> {
         // The policy that ran, also where --may-lose chose it.
         Level { may_lose: None, ..level }.durability_words(),
         cell.target.cache_bytes.to_string(),
-        cell.target.compression.clone(),
+        cell.target.compression.to_string(),
     ]
 }
 

@@ -114,8 +114,8 @@ fn settings(run: &Run) -> String {
     let of = |target: &Target| {
         let cache = synthetic::info(&target.store)?.cache;
         let size = number_format::short(Unit::Bytes, whole(target.cache_bytes));
-        let read_ahead = target.read_ahead.as_ref().map(|setting| format!(", read-ahead {setting}"));
-        let compression = &target.compression;
+        let read_ahead = target.read_ahead.map(|setting| format!(", read-ahead {setting}"));
+        let compression = target.compression;
         let read_ahead = read_ahead.unwrap_or_default();
         Some(format!(
             "{}: --cache-size {size} ({cache}), compression {compression}{read_ahead}",

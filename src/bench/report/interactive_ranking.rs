@@ -15,7 +15,7 @@ use crate::{
         metric::{P99, THROUGHPUT},
         number_format,
     },
-    engine::LossClass,
+    engine::{Compression, LossClass},
 };
 use serde::Serialize;
 
@@ -154,7 +154,7 @@ fn flags(contest: &ComparisonGroup<'_, '_>, entry: &Entry<'_>) -> String {
     if contest.entries.iter().all(|one| one.cell.target.address.is_none()) {
         words.push(format!("--cache-size {}B", cell.target.cache_bytes));
     }
-    if !["none", ""].contains(&cell.target.compression.as_str()) {
+    if cell.target.compression != Compression::None {
         words.push(format!("--compression {}", cell.target.compression));
     }
     match (cell.target.access, cell.target.commits) {

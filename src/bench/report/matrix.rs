@@ -98,8 +98,8 @@ pub struct MatrixCell {
     pub words: String,
     /// Text in few words that replaces a missing ratio, such as "failed"; empty with a ratio.
     instead: String,
-    /// Text of the metric's median and the 99th percentile of the latency; of several workloads the geometric mean of
-    /// the metric. Empty without a result.
+    /// Text of the metric's median, and for throughput the 99th percentile of the latency; of several workloads only
+    /// the geometric mean of the metric. Empty without a result.
     pub value: String,
 }
 
@@ -463,7 +463,8 @@ impl Class {
     }
 
     /// Returns the sort key by which a class is preferred (smallest first): in process before over the wire, then own
-    /// commits before group commit, then the smallest loss bound, then the newest run.
+    /// commits before group commit, then the smallest loss bound, then the highest group number: that of the machine or
+    /// program whose first run is the newest.
     fn rank(&self) -> (bool, bool, LossClass, LossClass, std::cmp::Reverse<usize>) {
         let loses =
             self.known.unwrap_or(Loses { kill: LossClass::Everything, power_cut: LossClass::Everything });

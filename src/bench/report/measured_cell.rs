@@ -7,7 +7,7 @@ use crate::{
         number_format::{self, ratio_words},
         spread::Spread,
     },
-    engine::synthetic,
+    engine::{Compression, ReadAhead, synthetic},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,8 +81,8 @@ impl<'a> Entry<'a> {
     /// and "read-ahead" if the run switched that on.
     pub fn label(&self) -> String {
         let target = &self.cell.target;
-        let compression = Some(target.compression.as_str()).filter(|name| !["none", ""].contains(name));
-        let read_ahead = target.read_ahead.as_ref().filter(|setting| *setting == "on").map(|_| "read-ahead");
+        let compression = (target.compression != Compression::None).then_some(target.compression.as_str());
+        let read_ahead = (target.read_ahead == Some(ReadAhead::On)).then_some("read-ahead");
         let store = target.store_and_side();
         [Some(store.as_str()), compression, read_ahead].into_iter().flatten().collect::<Vec<_>>().join("/")
     }

@@ -87,7 +87,8 @@ fn failed(path: &Path, source: io::Error) -> ReportError {
 }
 
 /// Copies the result file `file` into a subdirectory of `output`, unless `output` or the subdirectory already has it.
-/// Returns its path relative to `output`, or `None` if the subdirectory already has another file of that name.
+/// Returns the path, relative to `output`, of the copy or of the file there; `None`, without a copy, if the subdirectory
+/// already has another file of that name.
 fn keep(file: &Path, output: &Path) -> Result<Option<PathBuf>, ReportError> {
     let Some(name) = file.file_name() else { return Ok(None) };
     let folder = |path: &Path| fs::canonicalize(path).ok();

@@ -28,7 +28,8 @@ pub struct StoreProperties {
     /// Time to open the store again after it was closed, in the cell with the most data, and the size of that data, as
     /// text.
     pub reopening: Option<String>,
-    /// Peak memory per byte of keys and values; `None` unless all data must fit in memory.
+    /// Peak memory per byte of keys and values, at least 1; `None` unless all data must fit in memory, and if no cell
+    /// has at least 8 MiB of data.
     pub memory_factor: Option<f64>,
 }
 
@@ -50,9 +51,7 @@ fn properties_of(report: &Report<'_>, entry: &Entry<'_>) -> StoreProperties {
     let ours = entry.cell.target.address.is_none();
     let info = synthetic::info(&entry.cell.target.store).filter(|_| ours);
     let measured = |fsync: &Fsync| {
-        own().any(|other| {
-            other.cell.target.persistent && other.cell.target.fsync.as_deref() == Some(fsync.as_str())
-        })
+        own().any(|other| other.cell.target.persistent && other.cell.target.fsync == Some(*fsync))
     };
     let losses = info.map_or(Vec::new(), |info| {
         let all = Fsync::ALL.into_iter().filter(measured);

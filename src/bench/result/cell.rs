@@ -1,6 +1,6 @@
 //! Cells of a benchmark run: each is one store or server with its settings (the target), and one workload.
 
-use crate::engine::{Loss, LossClass};
+use crate::engine::{Compression, Fsync, Loss, LossClass, ReadAhead};
 use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -78,7 +78,8 @@ pub struct Target {
     pub persistent: bool,
     /// fsync policy: `always`, `everysec` or `no` (`no` also for a store without files); absent if that of an external
     /// server is not known.
-    pub fsync: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub fsync: Option<Fsync>,
     /// Commit path of writes in process: each thread by itself, or one thread for all (group commit).
     #[serde(default)]
     pub commits: Commits,
@@ -92,7 +93,8 @@ pub struct Target {
     /// Maximum size of the engine's cache in bytes; 0 for a server other than kvbench, whose cache is not known.
     pub cache_bytes: u64,
     /// Compression of the store's blocks on disk: `none` or `lz4`.
-    pub compression: String,
+    #[schemars(with = "String")]
+    pub compression: Compression,
     /// `HOST:PORT` of a server that was already running (`--target`); absent in process, and if the run starts the
     /// server.
     pub address: Option<String>,
@@ -103,7 +105,8 @@ pub struct Target {
     /// Read-ahead by the kernel in the memory map of the engine's data file: `on` or `off`; absent: the engine's
     /// default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub read_ahead: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub read_ahead: Option<ReadAhead>,
     /// Program of a duel that measures the store; absent if the program that planned the run does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub side: Option<Side>,

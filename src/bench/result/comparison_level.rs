@@ -33,13 +33,11 @@ impl Eq for Level {}
 impl Level {
     /// Returns the level (access, commit path and fsync policy) of a cell's target.
     pub fn of(target: &Target) -> Self {
-        let named = |fsync: &Fsync| target.fsync.as_deref() == Some(fsync.as_str());
-        let durability = match Fsync::ALL.into_iter().find(named) {
-            None => None,
+        let durability = target.fsync.map(|fsync| match target.persistent {
+            true => Durability::Files(fsync),
             // Without files nothing is durable, whatever the fsync policy is.
-            Some(_) if !target.persistent => Some(Durability::Memory),
-            Some(fsync) => Some(Durability::Files(fsync)),
-        };
+            false => Durability::Memory,
+        });
         Self { access: target.access, commits: target.commits, durability, may_lose: target.may_lose }
     }
 

@@ -7,7 +7,7 @@ use crate::{
         plan::options::Options,
         result::{Access, Cell, CellKind, Commits, Operation, Outcome, Target, Workload},
     },
-    engine::{Fsync, synthetic},
+    engine::{Compression, Fsync, synthetic},
 };
 
 /// Minimum number of operations of each thread: enough for a histogram of every kind of operation.
@@ -50,12 +50,12 @@ fn with_noop_engine(cells: &[Cell]) -> Vec<Cell> {
         store: synthetic::NOTHING.into(),
         side: None,
         persistent: false,
-        fsync: Some(Fsync::No.to_string()),
+        fsync: Some(Fsync::No),
         commits: Commits::Own,
         loses: None,
         may_lose: None,
         cache_bytes: 0,
-        compression: "none".into(),
+        compression: Compression::None,
         read_ahead: None,
         address: None,
         program: None,

@@ -132,7 +132,7 @@ pub(super) fn leftovers(parent: &Path, prefix: &str) -> Vec<PathBuf> {
 /// Returns a copy of `target` with the fsync policy `no`, for the load. Under other policies, an engine that
 /// fixes its policy when it is opened would sync each batch, and other engines only the end.
 pub fn unsynced(target: &Target) -> Target {
-    Target { fsync: Some(Fsync::No.to_string()), ..target.clone() }
+    Target { fsync: Some(Fsync::No), ..target.clone() }
 }
 
 impl Job {

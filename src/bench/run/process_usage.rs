@@ -1,14 +1,11 @@
 //! Resources used by a process, from `/proc`; unknown on systems other than Linux.
 
 use super::allocations::Allocated;
+use crate::engine::kinds;
 use std::{
     fs,
     path::{Path, PathBuf},
 };
-
-/// Ends of the names of mapped files that hold no data: lock tables of LMDB and MDBX, and the index of SQLite's
-/// write-ahead log. Processes coordinate through them, and each start makes them again.
-const COORDINATION: [&str; 3] = ["lock.mdb", "mdbx.lck", "-shm"];
 
 /// Resources that a process has used since its start, or since an earlier reading: CPU time, written bytes, memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,7 +112,8 @@ pub fn mapped_bytes(pid: u32, directory: &Path) -> Option<u64> {
 /// Returns the path of a data file in `directory` that a process can change through its memory map, without write
 /// calls; `None` if there is none.
 pub(super) fn writable_map(pid: u32, directory: &Path) -> Option<PathBuf> {
-    writable(&read(pid, "maps")?, directory)
+    let coordination: Vec<_> = kinds().flat_map(|kind| kind.coordination_files).copied().collect();
+    writable(&read(pid, "maps")?, directory, &coordination)
 }
 
 fn read(pid: u32, file: &str) -> Option<String> {
@@ -159,7 +157,7 @@ fn mapped(smaps: &str, directory: &Path) -> u64 {
     kib << 10
 }
 
-fn writable(maps: &str, directory: &Path) -> Option<PathBuf> {
+fn writable(maps: &str, directory: &Path, coordination: &[&str]) -> Option<PathBuf> {
     // "7f00-7f10 rw-s 00000000 08:01 17   /path"
     let shared = maps.lines().filter(|line| {
         let permissions = line.split_whitespace().nth(1).unwrap_or_default();
@@ -168,7 +166,7 @@ fn writable(maps: &str, directory: &Path) -> Option<PathBuf> {
     let paths = shared.filter_map(|line| Some(Path::new(line.get(line.find('/')?..)?)));
     let holds_data = |path: &&Path| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        path.starts_with(directory) && !COORDINATION.iter().any(|end| name.ends_with(end))
+        path.starts_with(directory) && !coordination.iter().any(|end| name.ends_with(end))
     };
     paths.into_iter().find(holds_data).map(Into::into)
 }
@@ -203,9 +201,10 @@ mod tests {
                     7f2000-7f3000 rw-s 00000000 08:01 19    /data/store/db-shm\n\
                     7f3000-7f4000 rw-p 00000000 08:01 20    /data/store/private\n\
                     7f4000-7f5000 rw-s 00000000 08:01 21    /other/file\n";
-        assert_eq!(writable(maps, Path::new("/data/store")), None);
+        let (directory, coordination) = (Path::new("/data/store"), ["lock.mdb", "-shm"]);
+        assert_eq!(writable(maps, directory, &coordination), None);
         let maps = format!("{maps}7f5000-7f6000 rw-s 00000000 08:01 22    /data/store/tree data\n");
-        assert_eq!(writable(&maps, Path::new("/data/store")), Some("/data/store/tree data".into()));
+        assert_eq!(writable(&maps, directory, &coordination), Some("/data/store/tree data".into()));
     }
 
     #[test]

@@ -72,7 +72,8 @@ impl<'m> Meter<'m> {
     }
 
     /// Returns the resources used so far by the process. The first call is made before the measurement and is the same
-    /// as [`Meter::begin`], the second one after the measurement.
+    /// as [`Meter::begin`]. Each later call also keeps the file sizes, mapped bytes and device traffic of that moment
+    /// for [`Meter::finish`]; the last call is made after the measurement.
     pub fn read(&self) -> ProcessUsage {
         if self.before.borrow().is_none() {
             return self.begin();
@@ -98,8 +99,9 @@ impl<'m> Meter<'m> {
         usage
     }
 
-    /// Quiesces the store and returns all resources used since [`Meter::begin`], including those of the quiescing.
-    /// `after` is the difference between the second and the first reading.
+    /// Quiesces the store and returns the bytes written since [`Meter::begin`], including those of the quiescing, with
+    /// the memory in `after` and what the last [`Meter::read`] kept. `after` is the usage during the measurement. Fails
+    /// with the text of the error if the store could not be quiesced, now or at the first reading.
     pub fn finish(self, after: &ProcessUsage) -> Result<CellUsage, String> {
         let begin = Instant::now();
         self.settle()?;

@@ -355,15 +355,15 @@ impl WireFlags {
 /// `path`, or in memory if the target is not persistent. `map_bytes` is the value of `--map-size`.
 pub(super) fn server_arguments(target: &Target, path: &Path, map_bytes: u64) -> Vec<String> {
     let path = if target.persistent { path.display().to_string() } else { ":memory:".into() };
-    let fsync = target.fsync.clone().unwrap_or_else(|| Fsync::Always.to_string());
+    let fsync = target.fsync.unwrap_or(Fsync::Always);
     let (cache, map) = (target.cache_bytes.to_string(), map_bytes.to_string());
     let flags = [
         ("--store", target.store.as_str()),
         ("--path", &path),
-        ("--fsync", &fsync),
+        ("--fsync", fsync.as_str()),
         ("--cache-size", &cache),
         ("--map-size", &map),
-        ("--compression", &target.compression),
+        ("--compression", target.compression.as_str()),
         ("--port", "0"),
         ("--log-level", "error"),
     ];

@@ -13,11 +13,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Engine name in errors about an AOF's content: `check` and `repair` are the same for both engines.
-const ENGINES: &str = "map or btree";
-
-/// Checks every byte of the AOF at `path`, without changing it. Fails if the AOF is corrupt or in use.
-pub(in super::super) fn check(path: &Path) -> Result<CheckReport> {
+/// Checks every byte of the AOF of `engine` at `path`, without changing it. Fails if the AOF is corrupt or in use.
+pub(in super::super) fn check(engine: &'static str, path: &Path) -> Result<CheckReport> {
     let file = File::open(path).map_err(Error::io("open", path))?;
     match file.try_lock_shared() {
         Ok(()) => {}
@@ -25,13 +22,13 @@ pub(in super::super) fn check(path: &Path) -> Result<CheckReport> {
         Err(std::fs::TryLockError::Error(error)) => return Err(Error::io("lock", path)(error)),
     }
     let len = file.metadata().map_err(Error::io("read", path))?.len();
-    let (tail, damage) = replay::survey(&file, len, (ENGINES, path), &mut |_| ())?;
+    let (tail, damage) = replay::survey(&file, len, (engine, path), &mut |_| ())?;
     if let Some(mut damage) = damage {
         let whole = match damage.first_line(&file) {
             Some(line) => {
                 let rest = file.try_clone().map_err(Error::io("read", path))?;
                 (&file).seek(SeekFrom::Start(line.len() as u64)).map_err(Error::io("read", path))?;
-                let (tail, _) = replay::survey(line.chain(rest), len, (ENGINES, path), &mut |_| ())?;
+                let (tail, _) = replay::survey(line.chain(rest), len, (engine, path), &mut |_| ())?;
                 format!("{} records behind it are whole", tail.records)
             }
             None => format!("{} records in the {} bytes before are whole", tail.records, tail.end),
@@ -63,30 +60,30 @@ pub struct Repaired {
     pub removed: Vec<PathBuf>,
 }
 
-/// Makes a corrupt AOF openable by cutting it off at the first corruption. An incomplete write at the end of an AOF
-/// that is not corrupt is cut off, too. What is removed is first saved to a new file in the same directory. A corrupt
-/// first line is rewritten if the frame behind it allows to restore it.
+/// Makes a corrupt AOF of `engine` openable by cutting it off at the first corruption. An incomplete write at the end of
+/// an AOF that is not corrupt is cut off, too. What is removed is first saved to a new file in the same directory. A
+/// corrupt first line is rewritten if the frame behind it allows to restore it.
 ///
 /// # Errors
 ///
 /// Fails if the file is locked, cannot be read or written, or is no AOF that can be cut.
-pub fn repair_log(path: &Path) -> Result<Repaired> {
+pub(in super::super) fn repair(engine: &'static str, path: &Path) -> Result<Repaired> {
     let file = File::options().read(true).write(true).open(path).map_err(Error::io("open", path))?;
     let path = &path.canonicalize().map_err(Error::io("open", path))?;
     files::lock(&file, path)?;
     if is_segment(&files::read_start(path, frame::START)) {
-        let found = "a segment of bitcask".into();
-        return Err(Error::Foreign { path: path.clone(), engine: ENGINES, found, owner: None });
+        let found = "one segment of a log".into();
+        return Err(Error::Foreign { path: path.clone(), engine, found, owner: None });
     }
     let mut done = Repaired { records: 0, len: 0, damage: Vec::new(), removed: Vec::new() };
-    let (mut len, mut tail, mut damage) = survey(&file, path)?;
+    let (mut len, mut tail, mut damage) = survey(&file, (engine, path))?;
     if let (Some(first), None, 0) = (&damage, tail.chain, tail.end)
         && let Some(line) = first.first_line(&file)
     {
         done.damage.push(format!("byte {}: {}", first.offset, first.detail));
         done.removed.push(keep(&file, path, 0, line.len() as u64)?);
         file.write_all_at(&line, 0).and_then(|()| file.sync_all()).map_err(Error::io("write", path))?;
-        (len, tail, damage) = survey(&file, path)?;
+        (len, tail, damage) = survey(&file, (engine, path))?;
     }
     done.damage.extend(damage.map(|damage| format!("byte {}: {}", damage.offset, damage.detail)));
     // Without `torn`, the rest is padding.
@@ -98,10 +95,13 @@ pub fn repair_log(path: &Path) -> Result<Repaired> {
     Ok(done)
 }
 
-fn survey(mut file: &File, path: &Path) -> Result<(u64, ReplayEnd, Option<Damage>)> {
+fn survey(
+    mut file: &File,
+    (engine, path): (&'static str, &Path),
+) -> Result<(u64, ReplayEnd, Option<Damage>)> {
     let len = file.metadata().map_err(Error::io("read", path))?.len();
     file.rewind().map_err(Error::io("read", path))?;
-    let (tail, damage) = replay::survey(file, len, (ENGINES, path), &mut |_| ())?;
+    let (tail, damage) = replay::survey(file, len, (engine, path), &mut |_| ())?;
     Ok((len, tail, damage))
 }
 

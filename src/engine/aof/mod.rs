@@ -30,9 +30,9 @@ mod tests;
 pub(super) use tests::without_sums;
 
 use super::{Caveat, Loss, LossBound, LossClass};
-pub use check::{Repaired, repair_log};
+pub use check::Repaired;
 pub(super) use {
-    check::check,
+    check::{check, repair},
     file::Storage,
     frame::{FORMAT, newer_format},
     log::Aof,

@@ -19,12 +19,14 @@ pub const KIND: Kind = Kind::new(
     &INFO,
     |options| MemoryEngine::<BTree>::open(&INFO, options),
     aof::recognise,
-    Check::InPlace(aof::check),
+    Check::InPlace(|path| aof::check(NAME, path)),
 )
-.with_repair(aof::repair_log);
+.with_repair(|path| aof::repair(NAME, path));
+
+const NAME: &str = "btree";
 
 static INFO: Info = Info {
-    name: "btree",
+    name: NAME,
     library: "std::collections::BTreeMap",
     own_format: Some(aof::FORMAT),
     family: Family::MemoryBTree,

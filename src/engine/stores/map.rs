@@ -10,12 +10,14 @@ pub const KIND: Kind = Kind::new(
     &INFO,
     |options| MemoryEngine::<HashTable>::open(&INFO, options),
     aof::recognise,
-    Check::InPlace(aof::check),
+    Check::InPlace(|path| aof::check(NAME, path)),
 )
-.with_repair(aof::repair_log);
+.with_repair(|path| aof::repair(NAME, path));
+
+const NAME: &str = "map";
 
 static INFO: Info = Info {
-    name: "map",
+    name: NAME,
     library: "hashbrown 0.17.1",
     own_format: Some(aof::FORMAT),
     family: Family::HashTable,

@@ -22,6 +22,7 @@ use std::{
 /// Entry of the engine `mdbx` in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Mdbx::open, recognise, Check::OnCopy(check_copy))
     .with_before_threads(disable_stderr_log)
+    .with_coordination_files(&[READERS])
     .with_settings(|options| vec![("sync mode", Setting::Mode(sync_mode(options.fsync).1))]);
 
 const NAME: &str = "mdbx";

@@ -8,7 +8,7 @@ use crate::{
             comparison_level::Level,
         },
     },
-    engine::{Fsync, Info, LossClass, absent, kinds, same_design_hint, synthetic},
+    engine::{Compression, Fsync, Info, LossClass, ReadAhead, absent, kinds, same_design_hint, synthetic},
 };
 use std::thread;
 
@@ -76,7 +76,7 @@ impl CellBuilder<'_> {
                 loses: Some(as_redis_loses(*durability)),
                 may_lose: None,
                 cache_bytes: 0,
-                compression: "none".into(),
+                compression: Compression::None,
                 read_ahead: None,
                 address: None,
                 program: Some(program.into()),
@@ -189,7 +189,9 @@ impl CellBuilder<'_> {
         if !maps || !target.persistent || target.read_ahead.is_some() {
             return vec![target];
         }
-        ["off", "on"].map(|setting| Target { read_ahead: Some(setting.into()), ..target.clone() }).into()
+        [ReadAhead::Off, ReadAhead::On]
+            .map(|setting| Target { read_ahead: Some(setting), ..target.clone() })
+            .into()
     }
 
     /// Returns the reason why a store cannot be opened with this durability (fsync policy, or memory) and the
@@ -242,14 +244,14 @@ impl CellBuilder<'_> {
             store: info.name.into(),
             persistent: durability != Durability::Memory,
             fsync: Some(match durability {
-                Durability::Files(fsync) => fsync.to_string(),
-                Durability::Memory => Fsync::No.to_string(),
+                Durability::Files(fsync) => fsync,
+                Durability::Memory => Fsync::No,
             }),
             commits: Commits::Own,
             loses: Some(info.loss_at(durability).into()),
             may_lose: None,
             cache_bytes: self.options.cache_bytes,
-            compression: self.options.compression.to_string(),
+            compression: self.options.compression,
             read_ahead: None,
             address: None,
             program: None,
@@ -278,7 +280,7 @@ impl CellBuilder<'_> {
             loses: foreign.durability.map(as_redis_loses),
             may_lose: None,
             cache_bytes: 0,
-            compression: "none".into(),
+            compression: Compression::None,
             read_ahead: None,
             address: Some(foreign.address.clone()),
             program: None,
@@ -357,12 +359,12 @@ fn fastest_within(info: &Info, most: Loses) -> Option<Fsync> {
     Fsync::ALL.into_iter().rev().find(fits)
 }
 
-/// Returns `true` if a server with this durability has files, and the name of its fsync policy; `None` if the
-/// durability is not known.
-fn file_and_policy(durability: Option<Durability>) -> (bool, Option<String>) {
+/// Returns `true` if a server with this durability has files, and its fsync policy; `None` if the durability is not
+/// known.
+fn file_and_policy(durability: Option<Durability>) -> (bool, Option<Fsync>) {
     let fsync = durability.map(|durability| match durability {
-        Durability::Files(fsync) => fsync.to_string(),
-        Durability::Memory => Fsync::No.to_string(),
+        Durability::Files(fsync) => fsync,
+        Durability::Memory => Fsync::No,
     });
     (matches!(durability, Some(Durability::Files(_))), fsync)
 }

@@ -7,7 +7,7 @@ use crate::{
             Cell, CellKind, Figure, Operation, Side, Target, Workload, comparison_level::Level, number_format,
         },
     },
-    engine::synthetic,
+    engine::{ReadAhead, synthetic},
 };
 
 /// Returns a cell of `suite` that is shown in the row `row`, in the column of its store.
@@ -20,7 +20,7 @@ pub(super) fn cell(suite: &str, target: Target, workload: Workload, row: &str) -
         _ => target.store.clone(),
     };
     // The engine's default setting has the plain name.
-    let reads_ahead = target.read_ahead.as_deref() == Some("on");
+    let reads_ahead = target.read_ahead == Some(ReadAhead::On);
     if reads_ahead {
         column.push_str("/read-ahead");
     }

@@ -53,7 +53,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     let data = Arc::new(data);
     let live = KeyLedger::new(data.capacity()).with_ttl(first.workload.ttl_ms, first.workload.keys);
     let live = Arc::new(live);
-    let options = open_options(job, &first.target)?;
+    let options = open_options(job, &first.target);
     let expected = noop_data::of(&data, &live);
     let open_as = |options: &OpenOptions| {
         synthetic::open(&first.target.store, options, &expected).map_err(|error| format!("open: {error}"))

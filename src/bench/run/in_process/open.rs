@@ -4,43 +4,31 @@ use super::{noop_data, opened_store::Opened};
 use crate::{
     bench::{
         data::{Data, key_ledger::KeyLedger},
-        result::{Cell, Target, Workload, comparison_level::Level},
+        result::{Cell, Target, Workload},
         run::{job_messages::Job, process_usage},
     },
-    engine::{Compression, Durability, Engine, Fsync, Location, OpenOptions, ReadAhead, synthetic},
+    engine::{Engine, Fsync, Location, OpenOptions, synthetic},
 };
 use std::{sync::Arc, time::Instant};
 
-pub(super) fn open_options(job: &Job, target: &Target) -> Result<OpenOptions, String> {
+pub(super) fn open_options(job: &Job, target: &Target) -> OpenOptions {
     let location = match target.persistent {
         true => Location::Path(job.directory.join("store")),
         false => Location::Memory,
     };
-    Ok(OpenOptions {
+    OpenOptions {
         cache_size: target.cache_bytes,
         map_size: job.map_size,
         max_files: u64::MAX,
-        compression: match target.compression.as_str() {
-            "none" => Compression::None,
-            "lz4" => Compression::Lz4,
-            other => return Err(format!("no compression {other}")),
-        },
-        read_ahead: match target.read_ahead.as_deref() {
-            None => ReadAhead::Auto,
-            Some("on") => ReadAhead::On,
-            Some("off") => ReadAhead::Off,
-            Some(other) => return Err(format!("no read-ahead {other}")),
-        },
+        compression: target.compression,
+        read_ahead: target.read_ahead.unwrap_or_default(),
         ..OpenOptions::new(location, fsync(target))
-    })
+    }
 }
 
 /// Returns the fsync policy to open the store with; `no` in memory.
 pub(super) fn fsync(target: &Target) -> Fsync {
-    match Level::of(target).durability {
-        Some(Durability::Files(fsync)) => fsync,
-        Some(Durability::Memory) | None => Fsync::No,
-    }
+    target.fsync.filter(|_| target.persistent).unwrap_or(Fsync::No)
 }
 
 /// Opens the store of a cell, which has files, and loads its keys. Returns the engine, opened again under `options`.

@@ -42,7 +42,7 @@ pub(super) fn measure(job: &Job, cell: &Cell) -> Result<Outcome, String> {
     Files::of(&job.directory).write_back().map_err(|error| format!("after the kill: syncfs: {error}"))?;
     cold::evict(&job.directory).map_err(|error| format!("after the kill: {error}"))?;
     let data = Data::new(&cell.workload).map_err(|error| format!("cannot read the data: {error}"))?;
-    let options = open_options(job, &cell.target)?;
+    let options = open_options(job, &cell.target);
     let data = Arc::new(data);
     let expected = noop_data::of(&data, &Arc::new(KeyLedger::new(0)));
     let begin = Instant::now();
@@ -111,7 +111,7 @@ pub(in crate::bench::run) fn load_until_killed(job: &Job) -> Result<(), String> 
     let data = Data::new(workload).map_err(|error| format!("cannot read the data: {error}"))?;
     let data = Arc::new(data);
     let live = Arc::new(KeyLedger::new(data.capacity()));
-    let options = open_options(job, &cell.target)?;
+    let options = open_options(job, &cell.target);
     let engine = load_open_store(&options, cell, &data, &live)?;
     let mut bench = InProcessBench::new(&*engine, &data, &live);
     bench.sync = fsync(&cell.target) == Fsync::Always;

@@ -1,7 +1,7 @@
 //! Servers of other programs: `redis-server`, from the search path.
 
 use super::unmeasured_requests::{CALL_TIMEOUT, is_ready};
-use crate::bench::result::Target;
+use crate::{bench::result::Target, engine::Fsync};
 use std::{
     env, io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
@@ -47,7 +47,7 @@ pub(super) fn start(program: &str, target: &Target, directory: &Path) -> Result<
 /// Returns the command-line options of redis-server for a target. Snapshots are off: the append-only file alone
 /// provides the durability that is compared.
 fn arguments(target: &Target, port: u16) -> Vec<String> {
-    let fsync = target.fsync.as_deref().unwrap_or("always");
+    let fsync = target.fsync.unwrap_or(Fsync::Always).as_str();
     let append = if target.persistent { "yes" } else { "no" };
     let words = ["--bind", "127.0.0.1", "--save", "", "--appendonly", append, "--appendfsync", fsync];
     let port = port.to_string();

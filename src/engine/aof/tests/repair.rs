@@ -1,7 +1,7 @@
 //! Tests of `kvbench check` and `kvbench repair` on an AOF: reports, results and files.
 
 use super::*;
-use crate::engine::aof::check::{check, repair_log};
+use crate::engine::CheckReport;
 
 /// Creates an AOF with these bytes in a temporary directory. Returns the directory, which is removed on drop, and
 /// the path.
@@ -9,6 +9,14 @@ fn file(bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
     let (directory, path) = scratch();
     fs::write(&path, bytes).unwrap();
     (directory, path)
+}
+
+fn check(path: &Path) -> Result<CheckReport> {
+    super::check("test", path)
+}
+
+fn repair(path: &Path) -> Result<Repaired> {
+    super::repair("test", path)
 }
 
 fn names(directory: &tempfile::TempDir) -> Vec<String> {
@@ -28,7 +36,7 @@ fn a_sound_log_is_left_alone() {
         let sound = check(&path).unwrap();
         assert!(sound.remark.is_none() && sound.holds.contains("records in"), "{sound:?}");
         assert!(sound.holds.contains("on stable storage up to byte"), "{sound:?}");
-        let done = repair_log(&path).unwrap();
+        let done = repair(&path).unwrap();
         assert!(done.damage.is_empty(), "{done:?}");
         let left = fs::read(&path).unwrap();
         assert!(bytes.starts_with(&left) && bytes[left.len()..].iter().all(|&byte| byte == frame::PADDING));
@@ -44,7 +52,7 @@ fn a_log_in_use_is_neither_checked_nor_repaired() {
     let (_directory, path) = scratch();
     let (log, _) = open(&path).unwrap();
     assert!(matches!(check(&path), Err(Error::Locked { .. })));
-    assert!(matches!(repair_log(&path), Err(Error::Locked { .. })));
+    assert!(matches!(repair(&path), Err(Error::Locked { .. })));
     log.close().unwrap();
     check(&path).unwrap();
 }
@@ -61,13 +69,13 @@ fn a_repair_keeps_what_it_takes_out() {
         let text = check(&path).unwrap_err().to_string();
         assert!(text.contains("is corrupt at byte") && text.contains("before are whole"), "{text}");
         assert!(fs::read(&path).unwrap() == damaged && names(&directory).len() == 1);
-        let done = repair_log(&path).unwrap();
+        let done = repair(&path).unwrap();
         assert_eq!(names(&directory), ["log.aof", "log.aof.removed-1"]);
         let [left, removed] = [&path, &done.removed[0]].map(|path| fs::read(path).unwrap());
         assert!([left, removed].concat() == damaged, "byte {at}");
         let (_, expected) = image.places.iter().rfind(|(end, _)| *end <= at).unwrap();
         assert_eq!(&open(&path).unwrap().1, expected, "byte {at}");
-        assert!(repair_log(&path).unwrap().damage.is_empty());
+        assert!(repair(&path).unwrap().damage.is_empty());
     }
 }
 
@@ -79,7 +87,7 @@ fn a_repair_overwrites_nothing_of_an_earlier_one() {
     let mut damaged = image.bytes.clone();
     damaged[100] ^= 1;
     fs::write(&path, damaged).unwrap();
-    let done = repair_log(&path).unwrap();
+    let done = repair(&path).unwrap();
     assert!(done.removed[0].ends_with("log.aof.removed-2"), "{done:?}");
     assert_eq!(fs::read(directory.path().join("log.aof.removed-1")).unwrap(), b"precious");
 }
@@ -91,7 +99,7 @@ fn a_damaged_first_line_costs_nothing() {
         let mut damaged = image.bytes.clone();
         damaged[at] ^= 0x10;
         let (_directory, path) = file(&damaged);
-        let done = repair_log(&path).unwrap();
+        let done = repair(&path).unwrap();
         assert_eq!((done.damage.len(), done.removed.len()), (1, 1), "byte {at}");
         assert!(fs::read(&path).unwrap() == image.bytes, "byte {at}");
         assert_eq!(fs::read(&done.removed[0]).unwrap(), damaged[..frame::START]);
@@ -103,7 +111,7 @@ fn a_log_of_redis_is_repaired_too() {
     let good = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n".as_slice();
     let (_directory, path) = file(&[good, b"XX", good].concat());
     assert!(check(&path).is_err());
-    let done = repair_log(&path).unwrap();
+    let done = repair(&path).unwrap();
     assert_eq!((done.records, done.len), (1, good.len() as u64));
     assert_eq!(fs::read(&path).unwrap(), good);
     assert_eq!(fs::read(&done.removed[0]).unwrap(), [b"XX", good].concat());
@@ -128,7 +136,7 @@ fn log_of_a_newer_format_is_neither_opened_nor_repaired() {
         let errors = [
             open(&path).map(drop).unwrap_err(),
             check(&path).map(drop).unwrap_err(),
-            repair_log(&path).map(drop).unwrap_err(),
+            repair(&path).map(drop).unwrap_err(),
         ];
         for error in errors {
             let text = error.to_string();
@@ -147,6 +155,6 @@ fn damaged_format_number_is_corruption() {
         bytes[frame::START_TAG.len()] = number;
         let (_directory, path) = file(&bytes);
         assert!(check(&path).unwrap_err().is_corruption());
-        assert_eq!(repair_log(&path).unwrap().damage.len(), 1);
+        assert_eq!(repair(&path).unwrap().damage.len(), 1);
     }
 }

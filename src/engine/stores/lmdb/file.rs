@@ -10,7 +10,7 @@ use std::{
 const DATA: &str = "data.mdb";
 
 /// Name of the file with LMDB's table of readers.
-const LOCK: &str = "lock.mdb";
+pub(super) const LOCK: &str = "lock.mdb";
 
 /// Name of a compacted copy of LMDB's data file until it replaces the data file.
 const COPY: &str = "data.mdb.compact";

@@ -26,6 +26,7 @@ use std::{
 
 /// Entry of the engine `lmdb` in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Lmdb::open, file::recognise, Check::OnCopy(check_copy))
+    .with_coordination_files(&[file::LOCK])
     .with_settings(|options| {
         let is_set = if is_unsynced(options) { "on" } else { "off" };
         vec![("MDB_NOSYNC", Setting::Mode(is_set))]

@@ -193,8 +193,8 @@ impl Cluster {
     }
 
     /// Stores the final outcomes in `outcomes`, by the index of the part. Returns the parts to send again, after a
-    /// pause if a node has replied with a temporary error. Such errors are final if [`Self::pause`], whose limit counts
-    /// from `begin`, fails.
+    /// pause for each node that has replied with a temporary error or could not be reached. Such failures are final if
+    /// [`Self::pause`], whose limit counts from `begin`, fails.
     fn collect_retries<'b>(
         &self,
         ended: Ended<'b>,

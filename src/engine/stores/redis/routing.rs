@@ -180,8 +180,9 @@ impl Cluster {
         Err(cause)
     }
 
-    /// Pauses and refreshes the slot map, before a request is sent again that the node `at` did not answer or refused
-    /// temporarily. `cause` says why. `since` is the time from which the retries of the request count.
+    /// Pauses for [`RETRY_PAUSE`] and refreshes the slot map, before a request is sent again that the node `at` did not
+    /// answer, refused temporarily, or redirected too often. `cause` is the text of the error that is returned after
+    /// the time limit. `since` is the time from which the retries of the request count.
     ///
     /// # Errors
     ///

@@ -22,9 +22,14 @@ use std::{
 
 /// Entry of the engine `sqlite` in the list of engines.
 pub const KIND: Kind =
-    Kind::new(&INFO, Sqlite::open, recognise, Check::OnCopy(check_copy)).with_settings(settings);
+    Kind::new(&INFO, Sqlite::open, recognise, Check::OnCopy(check_copy))
+        .with_coordination_files(&[INDEX])
+        .with_settings(settings);
 
 const NAME: &str = "sqlite";
+
+/// End of the name of the file with the index of SQLite's write-ahead log.
+const INDEX: &str = "-shm";
 
 static INFO: Info = Info {
     name: NAME,

@@ -5,7 +5,7 @@ use super::{
     super::{hint, open},
     *,
 };
-use crate::engine::{KeyRange, repair_log, stores::bitcask::load_hint};
+use crate::engine::{KeyRange, aof, stores::bitcask::load_hint};
 
 /// Returns a store with three or more sealed segments, which all have hint files, and the active segment.
 fn sealed() -> Store {
@@ -194,8 +194,8 @@ fn a_segment_is_not_repaired() {
     store.shut(true);
     let path = path_of(&store.path(), 1);
     let before = fs::read(&path).unwrap();
-    let text = repair_log(&path).unwrap_err().to_string();
-    assert!(text.contains("a segment of bitcask"), "{text}");
+    let text = aof::repair("test", &path).unwrap_err().to_string();
+    assert!(text.contains("one segment of a log"), "{text}");
     assert!(fs::read(&path).unwrap() == before);
 }
 
@@ -216,7 +216,7 @@ fn segment_of_a_newer_format_is_refused_and_left_alone() {
         let errors = [
             try_open(&store.path()).map(drop).unwrap_err(),
             open::check(&store.path()).map(drop).unwrap_err(),
-            repair_log(&path).map(drop).unwrap_err(),
+            aof::repair("test", &path).map(drop).unwrap_err(),
         ];
         for error in errors {
             assert!(error.to_string().contains("written by a newer version of kvbench"), "{error}");
