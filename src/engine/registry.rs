@@ -19,22 +19,34 @@ pub fn prepare() {
 /// Engines that this process has added to those of the build.
 static OTHERS: OnceLock<&'static [Kind]> = OnceLock::new();
 
-/// Adds engines to those of this build, once per process: a second call adds nothing.
+/// Adds engines to those of this build, once per process. Another call with engines of the same names has no effect.
 ///
 /// # Errors
 ///
-/// [`Error::Unsupported`] if another engine, or one that was added before, has the name of one of them.
+/// [`Error::Unsupported`] if another engine of this build has the name of one of them, or if other engines were added
+/// before.
 pub fn register(others: &'static [Kind]) -> Result<()> {
+    add(&OTHERS, others)
+}
+
+/// Adds the engines `others` to those of the build, in `added`: see [`register`].
+fn add(added: &OnceLock<&'static [Kind]>, others: &'static [Kind]) -> Result<()> {
+    let Some(first) = others.first() else { return Ok(()) };
     for (at, kind) in others.iter().enumerate() {
         let engine = kind.info.name;
-        let before = others.iter().take(at).any(|other| other.info.name == engine);
-        if before || Kind::find(engine).is_some() {
+        let mut before = others.iter().take(at).chain(KINDS).chain(DISTRIBUTED).chain(FAULTY);
+        if before.any(|other| other.info.name == engine) {
             return Err(Error::Unsupported { engine, what: "is the name of two engines".into() });
         }
     }
-    // Has no effect, and no error, in a second call.
-    let _added = OTHERS.set(others);
-    Ok(())
+    let names = |kinds: &[Kind]| kinds.iter().map(|kind| kind.info.name).collect::<Vec<_>>();
+    // Tests in one process may register the same engines again.
+    if names(added.get_or_init(|| others)) == names(others) {
+        return Ok(());
+    }
+    let what =
+        "cannot be added, because this process has added other engines before; add all of them at once";
+    Err(Error::Unsupported { engine: first.info.name, what: what.into() })
 }
 
 /// Returns the engines of this build with data on this machine, and those that were registered.
@@ -158,6 +170,47 @@ fn check_owner(path: &Path, kind: &Kind) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::{Info, stores::btree};
+
+    static ONE: Info = Info { name: "one", ..*btree::KIND.info };
+    static TWO: Info = Info { name: "two", ..*btree::KIND.info };
+
+    /// Returns an engine for tests with the description `info`.
+    const fn kind(info: &'static Info) -> Kind {
+        Kind { info, ..btree::KIND }
+    }
+
+    #[test]
+    fn other_engines_cannot_be_added_later() {
+        static FIRST: [Kind; 1] = [kind(&ONE)];
+        static SAME: [Kind; 1] = [kind(&ONE)];
+        static BOTH: [Kind; 2] = [kind(&ONE), kind(&TWO)];
+        static OTHER: [Kind; 1] = [kind(&TWO)];
+        let list = OnceLock::new();
+        add(&list, &[]).unwrap();
+        add(&list, &FIRST).unwrap();
+        for again in [&FIRST, &SAME] {
+            add(&list, again).unwrap();
+        }
+        add(&list, &[]).unwrap();
+        for (others, name) in [(&OTHER[..], "two"), (&BOTH, "one")] {
+            let text = add(&list, others).unwrap_err().to_string();
+            assert!(text.starts_with(&format!("{name} cannot be added")), "{text}");
+        }
+        assert_eq!(list.get().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn two_engines_cannot_have_one_name() {
+        static TWICE: [Kind; 2] = [kind(&ONE), kind(&ONE)];
+        static TAKEN: [Kind; 2] = [kind(&ONE), btree::KIND];
+        for (others, name) in [(&TWICE, "one"), (&TAKEN, "btree")] {
+            let list = OnceLock::new();
+            let text = add(&list, others).unwrap_err().to_string();
+            assert_eq!(text, format!("{name} is the name of two engines"));
+            assert!(list.get().is_none());
+        }
+    }
 
     #[test]
     fn an_engine_has_the_name_of_its_module() {

@@ -239,7 +239,8 @@ impl Aof {
     }
 
     /// Removes what follows the last batch of the AOF, syncs the file, and appends a durable sync marker if the AOF
-    /// needs one. If the marker cannot be written, the AOF ends with the last batch, and that is no error.
+    /// needs one. Without space for the marker, the AOF ends with the last batch, and that is no error. After any other
+    /// error of the marker's write, further writes are refused.
     fn finish(&self) -> Result<()> {
         let mut writer = self.lock_writer()?;
         let (storage, len) = (self.current().storage, self.len());
@@ -249,9 +250,12 @@ impl Aof {
         }
         self.sync_storage(&*storage)?;
         let Some(chain) = writer.chain.filter(|_| writer.lacks_sync_marker) else { return Ok(()) };
-        if storage.write_all_at(&chain.sync_marker(len), len).is_err() {
-            // If there is no space for the marker, the AOF is still complete.
-            return storage.set_len(len).map_err(Error::io("truncate", &self.path));
+        if let Err(error) = storage.write_all_at(&chain.sync_marker(len), len) {
+            return match self.undo(&*storage, len, error) {
+                // The AOF is complete without the marker.
+                Error::Full { .. } => Ok(()),
+                error => Err(error),
+            };
         }
         writer.lacks_sync_marker = false;
         self.len.store(len + HEADER as u64, Ordering::Release);

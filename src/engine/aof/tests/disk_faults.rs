@@ -256,6 +256,67 @@ fn mark_is_written_again_after_a_seal_that_found_no_space() {
     assert!(frame::Header::read(&bytes[len as usize..], len).is_ok_and(|header| header.synced == len));
 }
 
+/// Opens an AOF with one batch that lacks a sync marker, whose next write fails with `kind` after `room` bytes.
+fn open_unmarked(path: &Path, room: usize, kind: ErrorKind) -> (Aof, Arc<Faulty>) {
+    let (log, faulty) = open_faulty(path, usize::MAX, kind);
+    append(&log, &batch(&[put(b"a", b"1")]), false).0.unwrap();
+    *faulty.room.lock().unwrap() = room;
+    (log, faulty)
+}
+
+/// Of the errors of the write of the last sync marker, a close reports all but lack of space, and a seal all. The AOF
+/// holds all batches after each of them.
+#[test]
+fn error_of_the_last_mark_is_reported_unless_it_is_lack_of_space() {
+    use ErrorKind::{FileTooLarge, Other, PermissionDenied, QuotaExceeded, StorageFull};
+    for (kind, is_full) in [
+        (StorageFull, true),
+        (QuotaExceeded, true),
+        (FileTooLarge, true),
+        (Other, false),
+        (PermissionDenied, false),
+    ] {
+        for room in [0, 1, HEADER - 1] {
+            let (_directory, path) = scratch();
+            let (log, faulty) = open_unmarked(&path, room, kind);
+            let closed = log.close();
+            assert_eq!(closed.is_ok(), is_full, "{kind}: {closed:?}");
+            assert_eq!(fs::metadata(&path).unwrap().len(), log.len());
+            drop((log, faulty));
+            assert_eq!(open(&path).unwrap().1, pairs(&[("a", "1")]));
+
+            let (_directory, path) = scratch();
+            let (log, faulty) = open_unmarked(&path, room, kind);
+            let error = log.seal().unwrap_err();
+            assert_eq!(error.is_rolled_back(), is_full, "{error}");
+            *faulty.room.lock().unwrap() = usize::MAX;
+            if is_full {
+                append(&log, &batch(&[put(b"b", b"2")]), true).0.unwrap();
+                log.seal().unwrap();
+                log.close().unwrap();
+            } else {
+                assert_refuses(&log);
+                assert!(log.close().is_err(), "closed as if nothing had happened");
+            }
+            drop((log, faulty));
+            assert_eq!(open(&path).unwrap().1.contains_key(&b"b"[..]), is_full);
+        }
+    }
+}
+
+/// A part of a sync marker that cannot be cut off is no end of an AOF.
+#[test]
+fn part_of_the_last_mark_that_cannot_be_cut_off_is_reported() {
+    let (_directory, path) = scratch();
+    let (log, faulty) = open_unmarked(&path, 10, ErrorKind::StorageFull);
+    faulty.no_cut.store(true, Ordering::Relaxed);
+    assert!(!log.seal().unwrap_err().is_rolled_back());
+    assert_refuses(&log);
+    assert!(log.close().is_err(), "closed as if nothing had happened");
+    drop((log, faulty));
+    assert_eq!(open(&path).unwrap().1, pairs(&[("a", "1")]));
+}
+
 /// A sync marker is written after a rewrite, also if the first batch then ends at the offset of the old file's last
 /// sync marker.
 #[test]

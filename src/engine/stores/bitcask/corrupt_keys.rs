@@ -71,22 +71,33 @@ impl Corrupt {
     ///
     /// # Errors
     ///
-    /// Fails if a segment was recorded with an error, or if a value is corrupt; names the keys of corrupt values.
+    /// Fails if a segment was recorded with an error, or if a value is corrupt; names the keys of corrupt values. Fails
+    /// with the error of a value that cannot be read for another reason.
     pub(super) fn end(self, directory: &Path, table: &KeyTable) -> Result<()> {
         let (mut count, mut names, mut buffer) = (0_usize, Vec::new(), Vec::new());
         let files = OpenFiles::new(0);
         for &id in &self.segments {
             let segment = Segment::sealed(directory, id, &files)?;
+            let mut unread = None;
             table.walk(KeyRange::ALL, &mut Default::default(), &mut |key, place| {
                 let place = ValuePosition::of(place).filter(|place| place.segment == id);
-                if let Some(Err(error)) = place.map(|place| segment.read(place, &mut buffer).map(drop)) {
-                    count += 1;
-                    if names.len() < MAX_NAMED_KEYS {
-                        names.push(error.of_value(0, key, true).to_string());
-                    }
+                let Some(Err(error)) = place.map(|place| segment.read(place, &mut buffer).map(drop)) else {
+                    return WalkControl::On;
+                };
+                let error = error.of_value(0, key, true);
+                if !error.is_corruption() {
+                    unread = Some(error);
+                    return WalkControl::Stop;
+                }
+                count += 1;
+                if names.len() < MAX_NAMED_KEYS {
+                    names.push(error.to_string());
                 }
                 WalkControl::On
             });
+            if let Some(error) = unread {
+                return Err(error);
+            }
         }
         let more = count.saturating_sub(names.len());
         if more > 0 {

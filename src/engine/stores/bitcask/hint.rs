@@ -2,7 +2,7 @@
 
 use super::{
     key_table::{KeyTable, POSITION_LEN, ValuePosition, sum_of},
-    segment::Segment,
+    segment::{Segment, id_of},
 };
 use crate::engine::{
     Error, Result, WriteOp,
@@ -202,12 +202,14 @@ fn fresh_path_of(segment: &Path) -> PathBuf {
 const SUFFIX: &str = "hint";
 const FRESH: &str = "hint-new";
 
-/// Returns `Some(true)` if `name` is that of a hint file, `Some(false)` if it is that of one that is still being
-/// written, otherwise `None`.
-pub(super) fn is_finished_hint(name: &str) -> Option<bool> {
-    match name.rsplit_once('.')?.1 {
-        SUFFIX => Some(true),
-        FRESH => Some(false),
-        _ => None,
-    }
+/// Returns the number of the segment whose hint file is called `name`, and `true` if the hint file is finished, `false`
+/// if it is still being written. `None` if `name` is no name of a hint file.
+pub(super) fn segment_of(name: &str) -> Option<(u32, bool)> {
+    let is_finished = match name.rsplit_once('.')?.1 {
+        SUFFIX => true,
+        FRESH => false,
+        _ => return None,
+    };
+    let segment = Path::new(name).with_extension("segment");
+    Some((id_of(segment.to_str()?)?, is_finished))
 }

@@ -65,8 +65,8 @@ fn manifest_of(path: &Path) -> Result<Option<Manifest>> {
 struct Listing {
     /// Numbers of the segments, in ascending order.
     segments: Vec<u32>,
-    /// Names of the hint files.
-    hints: Vec<String>,
+    /// Names of the hint files, each with the number of its segment.
+    hints: Vec<(u32, String)>,
     /// Names of the files that the next start removes: merged and empty segments, unfinished files, and hint files
     /// without a segment.
     leftovers: Vec<String>,
@@ -85,10 +85,10 @@ impl Listing {
         for entry in fs::read_dir(path).map_err(Error::io("list", path))? {
             let name = entry.map_err(Error::io("list", path))?.file_name();
             let Some(name) = name.to_str() else { continue };
-            match (id_of(name), hint::is_finished_hint(name)) {
+            match (id_of(name), hint::segment_of(name)) {
                 (Some(id), _) => listing.segments.push(id),
-                (None, Some(true)) => listing.hints.push(name.to_owned()),
-                (None, Some(false)) => listing.leftovers.push(name.to_owned()),
+                (None, Some((id, true))) => listing.hints.push((id, name.to_owned())),
+                (None, Some((_, false))) => listing.leftovers.push(name.to_owned()),
                 (None, None) if name == FRESH => listing.leftovers.push(name.to_owned()),
                 (None, None) => {}
             }
@@ -153,11 +153,8 @@ impl Listing {
     /// Moves the names of the hint files whose segments do not exist to the list of leftovers, the files that a start
     /// removes.
     fn drop_stray_hints(&mut self) {
-        let is_of_none = |name: &String| {
-            let segment = id_of(&Path::new(name).with_extension("segment").to_string_lossy());
-            segment.is_none_or(|id| self.segments.binary_search(&id).is_err())
-        };
-        self.leftovers.extend(self.hints.drain(..).filter(is_of_none));
+        let strays = self.hints.drain(..).filter(|(id, _)| self.segments.binary_search(id).is_err());
+        self.leftovers.extend(strays.map(|(_, name)| name));
     }
 
     /// Returns the numbers of the sealed segments, and the number of the active segment (1 if there are none).

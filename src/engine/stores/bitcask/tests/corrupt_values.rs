@@ -5,7 +5,7 @@ use super::{
     super::{
         hint::{self, Entry},
         open,
-        segment::{OpenFiles, Segment},
+        segment::{OpenFiles, Segment, before_open},
     },
     *,
 };
@@ -318,6 +318,25 @@ fn corrupt_value_of_the_last_segment_stays_corrupt_in_a_hint_and_in_a_merge() {
     assert_unreadable(&store, store.engine(), &keys, &|| "merged, and read".into());
     store.delete(b"last");
     store.check();
+}
+
+/// A check reports a value that cannot be read as an error, not as a corrupt value, also if others are corrupt.
+#[test]
+fn value_that_a_check_cannot_read_is_not_corrupt() {
+    let store = small();
+    let (path, place) = (path_of(&store.path(), 1), values(&store, 1).pop().unwrap().1);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[place.start] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    assert!(open::check(&store.path()).unwrap_err().is_corruption());
+    let (from, to) = (path.clone(), path.with_extension("moved"));
+    before_open(move || fs::rename(from, to).unwrap());
+    let error = open::check(&store.path()).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        !error.is_corruption() && text.contains("cannot be read") && text.contains("was moved"),
+        "{text}"
+    );
 }
 
 /// Earlier versions wrote no checksums of values: their segments can be opened, but a start refuses a corrupt one.
