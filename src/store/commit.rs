@@ -281,7 +281,7 @@ impl Store {
         match &outcome {
             Ok(()) => self.note(&deadlines, own),
             // The group may be retried, and must not see its own changes as those of another client.
-            Err(_) if !touched.is_empty() => self.watches.revert_version(&touched),
+            Err(_) if !touched.is_empty() => self.watches.revert_versions(&touched),
             Err(_) => {}
         }
         *batch = written.recycle();

@@ -52,7 +52,7 @@ impl<'g> Txn<'g> {
             let engine = self.store().info().name;
             return Err(engine::Error::Unsupported { engine, what }.into());
         }
-        self.touch_watched()?;
+        self.touch_watched(Some(self.space()))?;
         let (store, mut keys) = (self.store(), BTreeMap::<u16, Vec<Vec<u8>>>::new());
         raw_scan::scan(store.source(), self.space(), KeyRange::ALL, &mut |stored, _, _| {
             keys.entry(store.slot(stored)).or_default().push(stored.into());

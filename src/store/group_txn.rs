@@ -5,7 +5,7 @@ use super::{
     database_keys::{Database, MarkerRecords},
     expiration_clock::{ExpirationClock, Expires},
     raw_scan::Source,
-    watch::Watch,
+    watch::{Touch, Watch},
     write_set::{CommitPayload, WriteSet},
 };
 use crate::engine::{
@@ -37,8 +37,8 @@ pub struct Txn<'g> {
     own_before: MarkerRecords,
     /// `true` if any client watches keys (WATCH).
     watched: bool,
-    /// Stored keys that the commit group has marked as modified for clients that watch them.
-    touched: Vec<&'g [u8]>,
+    /// Marks of watched keys as modified by the commit group.
+    touched: Vec<Touch<'g>>,
     /// `true` if other processes may write to the same data.
     shared: bool,
     /// Transaction for the reads and the commit if other processes may write to the same data; begun by the first
@@ -375,7 +375,7 @@ impl<'g> Txn<'g> {
     /// [`Error::ReadOnly`], and errors of reads of watched keys.
     pub fn clear(&mut self) -> Result<(), Error> {
         self.check_writable()?;
-        self.touch_watched()?;
+        self.touch_watched(None)?;
         self.push(engine::WriteOp::Clear);
         self.deadlines.clear();
         if !self.shared {
@@ -396,16 +396,18 @@ impl<'g> Txn<'g> {
         self.batch.is_empty() && self.transaction.is_none()
     }
 
-    /// Marks the watched keys that exist as modified, because all keys are about to be removed.
-    pub(super) fn touch_watched(&mut self) -> Result<(), Error> {
-        if self.watched { self.touch_all() } else { Ok(()) }
+    /// Marks the watched keys of `database` (`None`: of all databases) that exist as modified, because all its keys are
+    /// about to be removed.
+    pub(super) fn touch_watched(&mut self, database: Option<Database>) -> Result<(), Error> {
+        if self.watched { self.touch_all(database) } else { Ok(()) }
     }
 
-    /// Marks the watched keys that exist as modified, for a removal of all keys. With hash slots the keys cannot be
-    /// read in one transaction: all watched keys are marked.
+    /// Marks the watched keys of `database` (`None`: of all databases) that exist as modified, for a removal of all its
+    /// keys. With hash slots the keys cannot be read in one transaction: those that do not exist are marked, too.
     #[cold]
-    fn touch_all(&mut self) -> Result<(), Error> {
-        for stored in self.store.watches().keys() {
+    fn touch_all(&mut self, database: Option<Database>) -> Result<(), Error> {
+        let is_in = |stored: &[u8]| database.is_none_or(|database| database.decode_key(stored).is_some());
+        for stored in self.store.watches().keys().into_iter().filter(|stored| is_in(stored)) {
             let is_there = |txn: &mut Self| match txn.entry_of(&stored, |entry| entry.is_some()) {
                 Err(error) if error.index_of_value().is_some() => Ok(true),
                 found => found,
@@ -419,9 +421,7 @@ impl<'g> Txn<'g> {
 
     #[cold]
     fn touch(&mut self, stored: &'g [u8]) {
-        if self.store.watches().bump_version(stored) {
-            self.touched.push(stored);
-        }
+        self.touched.extend(self.store.watches().bump_version(stored));
     }
 
     /// Begins to watch `key`, and returns its present state for the comparison in a later commit. Returns `None` if the

@@ -437,6 +437,25 @@ fn with_hash_slots_a_database_is_cleared_slot_by_slot() {
     assert_eq!((count(0), count(3)), (0, 1));
 }
 
+/// FLUSHDB modifies the watched keys of its database, and FLUSHALL those of all databases.
+#[test]
+fn with_hash_slots_watched_keys_of_other_databases_stay_unchanged() {
+    let store = Shared::with_slots().store();
+    let watched = [0, 3].map(|number| {
+        let watch = commit(&store, |txn| {
+            txn.select(Database::new(number));
+            txn.watch(b"key", &HashSet::new())
+        });
+        HashSet::from_iter(watch.unwrap())
+    });
+    let unchanged = || watched.each_ref().map(|keys| commit(&store, |txn| txn.are_unchanged(keys)).unwrap());
+    assert_eq!(unchanged(), [true, true]);
+    flush(&store, 3);
+    assert_eq!(unchanged(), [true, false]);
+    commit(&store, |txn| txn.clear()).unwrap();
+    assert_eq!(unchanged(), [false, false]);
+}
+
 /// Blind commit request that sets each key by a request of its own, and keeps the outcome of each request.
 struct Puts {
     keys: &'static [&'static str],

@@ -1,6 +1,6 @@
 //! Tests of failing writes and slow syncs, over engines made for them.
 
-use super::{CommitQueue, Database, Error, Store, Txn, Work};
+use super::{CommitQueue, Database, Error, Store, Txn, Watch, Work};
 use crate::engine::{
     self, Batch, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, VisitEach, VisitPair, VisitValue,
 };
@@ -448,6 +448,34 @@ fn uncommitted_writes_do_not_modify_a_watched_key() {
         let mut last = work(0);
         store.commit(slice::from_mut(&mut last));
         assert_eq!(last.outcome, Some(Ok(false)), "clears {clears}");
+    }
+}
+
+/// Begins to watch the key `key`.
+fn watch_key(txn: &mut Txn<'_>) -> Result<Watch, Error> {
+    Ok(txn.watch(b"key", &HashSet::new())?.unwrap())
+}
+
+/// A commit that fails undoes its marks of a watched key. It leaves the key alone if all clients have unwatched it since,
+/// and others watch it now, whatever the commit writes to it then.
+#[test]
+fn failed_commit_leaves_a_key_alone_that_is_watched_again() {
+    for (writes_before, writes_after) in [(1, 0), (2, 1), (0, 1), (3, 3)] {
+        let store = Store::new(Box::new(Limited::new(100)), Fsync::No);
+        let (first, mut second) = (commit(&store, watch_key).unwrap(), None);
+        let failed = commit(&store, |txn| {
+            (0..writes_before).try_for_each(|_| txn.put(b"key", b"own"))?;
+            store.unwatch(&first);
+            second = Some(watch_key(txn)?);
+            (0..writes_after).try_for_each(|_| txn.put(b"key", b"own"))?;
+            txn.put(b"value", &[b'x'; 200])
+        });
+        assert!(failed.is_err());
+        let watched = HashSet::from_iter(second);
+        let is_unchanged = || commit(&store, |txn| txn.are_unchanged(&watched));
+        assert_eq!(is_unchanged(), Ok(true), "{writes_before} {writes_after}");
+        commit(&store, |txn| txn.put(b"key", b"v")).unwrap();
+        assert_eq!(is_unchanged(), Ok(false), "{writes_before} {writes_after}");
     }
 }
 

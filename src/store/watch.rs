@@ -10,12 +10,13 @@ use std::{
     hash::{BuildHasher, Hash, Hasher, RandomState},
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
-#[derive(Default)]
 struct WatchedKey {
+    /// Number of this entry of the table, which no other entry has had.
+    entry: u64,
     version: u64,
     /// Number of connections that watch this key now.
     watchers: usize,
@@ -25,9 +26,20 @@ struct WatchedKey {
 #[derive(Default)]
 pub(super) struct WatchTable {
     any: AtomicBool,
+    /// Number of entries that the table has had.
+    entries: AtomicU64,
     keys: Mutex<HashMap<Box<[u8]>, WatchedKey>>,
     /// Hash function with a random secret, so that no client can choose values of equal digests.
     digests: RandomState,
+}
+
+/// Increment of the version of a watched key by a commit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Touch<'g> {
+    stored: &'g [u8],
+    /// Number of the entry of the watch table. All clients may unwatch the key before the commit fails, and others watch
+    /// it, in a new entry.
+    entry: u64,
 }
 
 /// Key that a client watches, with its state at that time. A client watches a key once, so comparisons use the key
@@ -83,7 +95,11 @@ impl WatchTable {
 
     pub(super) fn add(&self, stored: &[u8], deadline: u64, digest: u64) -> Watch {
         let mut keys = self.lock();
-        let watched = keys.entry(stored.into()).or_default();
+        let new = || {
+            let entry = self.entries.fetch_add(1, Ordering::Relaxed);
+            WatchedKey { entry, version: 0, watchers: 0 }
+        };
+        let watched = keys.entry(stored.into()).or_insert_with(new);
         watched.watchers += 1;
         self.any.store(true, Ordering::Relaxed);
         Watch { stored: stored.into(), version: watched.version, deadline, digest }
@@ -100,21 +116,22 @@ impl WatchTable {
         self.any.store(!keys.is_empty(), Ordering::Relaxed);
     }
 
-    /// Increments the version of the stored key `stored`, which a commit writes, if a client watches it. Returns `true`
-    /// if one does.
-    pub(super) fn bump_version(&self, stored: &[u8]) -> bool {
+    /// Increments the version of the stored key `stored`, which a commit writes, if a client watches it; otherwise
+    /// returns `None`.
+    pub(super) fn bump_version<'g>(&self, stored: &'g [u8]) -> Option<Touch<'g>> {
         let mut keys = self.lock();
-        let Some(watched) = keys.get_mut(stored) else { return false };
+        let watched = keys.get_mut(stored)?;
         watched.version += 1;
-        true
+        Some(Touch { stored, entry: watched.entry })
     }
 
-    /// Decrements the versions of those of the stored keys in `touched` that are watched: they were incremented for
-    /// writes that were then not committed.
-    pub(super) fn revert_version(&self, touched: &[&[u8]]) {
+    /// Undoes the increments `touched` of versions: they were made for writes that were then not committed.
+    pub(super) fn revert_versions(&self, touched: &[Touch<'_>]) {
         let mut keys = self.lock();
-        for stored in touched {
-            if let Some(watched) = keys.get_mut(*stored) {
+        for touch in touched {
+            if let Some(watched) = keys.get_mut(touch.stored)
+                && watched.entry == touch.entry
+            {
                 watched.version -= 1;
             }
         }

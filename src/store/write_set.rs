@@ -1,6 +1,6 @@
 //! Uncommitted writes of a commit group, which its reads see before the engine, and what a commit hands to the engine.
 
-use super::{Entry, Error, ExpirationClock, database_keys::MarkerRecords};
+use super::{Entry, Error, ExpirationClock, database_keys::MarkerRecords, watch::Touch};
 use crate::engine::{self, Batch, Transaction, WriteOp, key_value_headers};
 use hashbrown::HashMap;
 
@@ -57,8 +57,8 @@ pub(super) struct CommitPayload<'g> {
     pub(super) deadlines: Vec<(u64, &'g [u8])>,
     /// Marker records that the data hold after the commit; `None` if unchanged.
     pub(super) own: Option<MarkerRecords>,
-    /// Stored keys that the commit group has marked as modified for clients that watch them.
-    pub(super) touched: Vec<&'g [u8]>,
+    /// Marks of watched keys as modified by the commit group.
+    pub(super) touched: Vec<Touch<'g>>,
     /// Transaction to commit the batch with, if other processes may write to the same data and the group has read
     /// something.
     pub(super) transaction: Option<Box<dyn Transaction + 'g>>,
