@@ -328,17 +328,7 @@ impl Filesystem for Fuse {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let grows = mode & libc::FALLOC_FL_KEEP_SIZE == 0;
-        let zeros = mode & (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE) != 0;
-        if mode & (libc::FALLOC_FL_COLLAPSE_RANGE | libc::FALLOC_FL_INSERT_RANGE) != 0 {
-            return reply.error(Errno::EOPNOTSUPP);
-        }
-        self.finish(reply, |image| {
-            if zeros {
-                image.zero(ino.0, offset, length)?;
-            }
-            image.allocate(ino.0, offset + length, grows)
-        });
+        self.finish(reply, |image| image.allocate(ino.0, offset, length, mode));
     }
 
     fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {

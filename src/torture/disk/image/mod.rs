@@ -164,16 +164,23 @@ impl Image {
         Ok(())
     }
 
-    pub fn zero(&mut self, ino: Ino, offset: u64, len: u64) -> Result<()> {
-        self.change(ino, |file| file.zero(offset, len))
-    }
-
-    /// Extends the file to the length `end` if `grows` and the file is shorter. Reserves no space, but fails with
-    /// `ENOSPC` if the disk is full.
-    pub fn allocate(&mut self, ino: Ino, end: u64, grows: bool) -> Result<()> {
+    /// Extends the file, fills a byte range with zeros, or makes a hole of it, according to the flags `mode` of
+    /// `fallocate`. Reserves no space, but extending fails with `ENOSPC` if the disk is full.
+    pub fn allocate(&mut self, ino: Ino, offset: u64, len: u64, mode: i32) -> Result<()> {
+        if mode & (libc::FALLOC_FL_COLLAPSE_RANGE | libc::FALLOC_FL_INSERT_RANGE) != 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let is_hole = mode & libc::FALLOC_FL_PUNCH_HOLE != 0;
+        if is_hole || mode & libc::FALLOC_FL_ZERO_RANGE != 0 {
+            self.change(ino, |file| file.zero(offset, len))?;
+        }
+        if is_hole {
+            return Ok(());
+        }
         if self.is_full() {
             return Err(Errno::ENOSPC);
         }
+        let (grows, end) = (mode & libc::FALLOC_FL_KEEP_SIZE == 0, offset + len);
         if grows && self.file(ino)?.len() < end {
             return self.set_len(ino, end);
         }

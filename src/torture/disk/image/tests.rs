@@ -121,6 +121,25 @@ fn a_full_disk_takes_what_has_its_room_already() {
 }
 
 #[test]
+fn full_disk_takes_holes_and_reserves_nothing() {
+    let mut image = Image::new();
+    let file = image.create(ROOT, name("a"), 0o644, false).unwrap();
+    image.write(file, 0, &[1; 8192]).unwrap();
+    image.fill();
+    let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // This hole frees no page.
+    assert_eq!(image.allocate(file, 100, 200, hole), Ok(()));
+    assert_eq!(image.file(file).unwrap().read(99, 202), [&[1][..], &[0; 200], &[1]].concat());
+    assert_eq!(image.allocate(file, 8192, 4096, 0), Err(Errno::ENOSPC));
+    assert_eq!(image.allocate(file, 0, 4096, libc::FALLOC_FL_COLLAPSE_RANGE), Err(Errno::EOPNOTSUPP));
+    assert_eq!(image.allocate(file, 4096, 4096, hole), Ok(()));
+    assert_eq!(image.allocate(file, 8192, 4096, libc::FALLOC_FL_KEEP_SIZE), Ok(()));
+    assert_eq!(image.file(file).unwrap().len(), 8192);
+    assert_eq!(image.allocate(file, 8192, 4096, 0), Ok(()));
+    assert_eq!(image.file(file).unwrap().len(), 12_288);
+}
+
+#[test]
 fn a_listing_goes_on_where_it_was_though_names_went_meanwhile() {
     let mut image = Image::new();
     for n in ["a", "b", "c"] {
