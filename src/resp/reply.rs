@@ -96,6 +96,13 @@ impl Reply {
         }
     }
 
+    /// Discards the first `len` buffered bytes, which are whole replies, and the errors among them.
+    pub fn consume(&mut self, len: usize) {
+        self.buf.drain(..len.min(self.buf.len()));
+        self.errors.retain(|place| *place >= len);
+        self.errors.iter_mut().for_each(|place| *place -= len);
+    }
+
     /// Appends the replies of another buffer.
     pub fn append(&mut self, other: &Reply) {
         self.overflowed |= other.overflowed;
@@ -341,7 +348,13 @@ mod tests {
         part.append_part(&reply, 0..len);
         assert!(!part.has_errors());
         part.append_part(&reply, len..reply.len());
-        assert_eq!(part.take_errors(), [5 + len]);
+        part.consume(5);
+        assert_eq!((part.bytes(), &part.errors[..]), (reply.bytes(), &[len][..]));
+        part.consume(len);
+        assert_eq!((part.bytes(), &part.errors[..]), (&b"-ERR next\r\n"[..], &[0][..]));
+        part.error("ERR last");
+        part.consume(part.len());
+        assert!(part.is_empty() && !part.has_errors());
         assert_eq!(reply.take_errors(), [len]);
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 use std::{
     future::poll_fn,
     io,
-    pin::Pin,
+    pin::{Pin, pin},
     rc::Rc,
     sync::{Arc, atomic::Ordering},
     task::{Context, Poll},
@@ -190,6 +190,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// when they reach [`REPLY_SIZE`].
     async fn answer(&mut self, mut batch: Box<RequestBatch>) -> Result<Box<RequestBatch>, ConnectionEnd> {
         loop {
+            self.decoder.set_limits(limits(&self.local, &self.session));
             let decoded = self.decoder.decode(&mut batch.input, &mut batch.requests);
             let full = self.decoder.is_full(&batch.requests);
             let shared = &self.local.shared;
@@ -247,20 +248,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         next_step(batch, (mode, session.space), transaction, &self.local.shared.context.store)
     }
 
-    /// Waits as WAIT and WAITAOF require. The reply to WAITAOF, which begins at `start`, is replaced once the
-    /// result of the sync is known.
+    /// Waits as WAIT and WAITAOF require, after sending the replies to earlier requests, which end at `start`. The reply
+    /// to WAITAOF, which begins there, is replaced once the result of the sync is known.
     async fn wait_for_sync(
-        &self,
+        &mut self,
         wait: WaitRequest,
         start: usize,
         batch: &mut RequestBatch,
     ) -> Result<(), ConnectionEnd> {
+        if start > 0 {
+            self.send_first(batch, start).await?;
+        }
         let begin = Instant::now();
         if wait.sync {
             let is_synced = self.sync_within(wait.time).await?;
             // With CLIENT REPLY OFF or SKIP there is no reply to replace.
-            if batch.reply.len() > start {
-                batch.reply.truncate(start);
+            if !batch.reply.is_empty() {
+                batch.reply.truncate(0);
                 match is_synced {
                     Ok(is_synced) => WaitRequest::answer(is_synced, &mut batch.reply),
                     Err(error) => batch.reply.error(error.to_string()),
@@ -270,37 +274,46 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 return Ok(());
             }
         }
-        self.wait(wait.time.saturating_sub(begin.elapsed())).await
+        self.unless_killed(sleep(wait.time.saturating_sub(begin.elapsed()))).await
     }
 
     /// Syncs all writes on a blocking thread. Returns `true` if the sync has ended within `time` (zero: no limit),
-    /// `false` if it still runs then, or its error. The outer error means that the thread panicked.
-    async fn sync_within(&self, time: Duration) -> io::Result<Result<bool, store::Error>> {
+    /// `false` if it still runs then, or the error of the sync. The outer error ends the connection.
+    async fn sync_within(&self, time: Duration) -> Result<Result<bool, store::Error>, ConnectionEnd> {
         let store = self.local.shared.context.store.clone();
         let sync = self.local.await_offloaded(spawn_blocking(move || store.sync().map(|()| true)));
-        if time.is_zero() {
-            return Ok(sync.await?);
-        }
-        Ok(timeout(time, sync).await.unwrap_or(Ok(Ok(false)))?)
+        let synced = if time.is_zero() {
+            self.unless_killed(sync).await?
+        } else {
+            self.unless_killed(timeout(time, sync)).await?.unwrap_or(Ok(Ok(false)))
+        };
+        Ok(synced.map_err(io::Error::from)?)
     }
 
-    /// Waits for `time` (zero: not at all). Fails as soon as CLIENT KILL ends the connection, which wakes its task.
-    async fn wait(&self, time: Duration) -> Result<(), ConnectionEnd> {
-        let client = self.session.client();
-        let killed = poll_fn(|_| if client.is_killed() { Poll::Ready(()) } else { Poll::Pending });
-        match timeout(time, killed).await {
-            Ok(()) => Err(CloseReason::Killed.into()),
-            Err(_) => Ok(()),
-        }
+    /// Waits for `work` and returns its result. Fails after CLIENT KILL, which wakes the connection's task.
+    async fn unless_killed<T>(&self, work: impl Future<Output = T>) -> Result<T, ConnectionEnd> {
+        let (client, mut work) = (self.session.client(), pin!(work));
+        poll_fn(|cx| match client.is_killed() {
+            true => Poll::Ready(Err(CloseReason::Killed.into())),
+            false => work.as_mut().poll(cx).map(Ok),
+        })
+        .await
     }
 
     /// Sends the buffered replies and empties the reply buffer. Returns once the socket has accepted all bytes; until
     /// then the server reads no more requests from the client.
     async fn send(&mut self, batch: &mut RequestBatch) -> Result<(), ConnectionEnd> {
+        let end = batch.reply.len();
+        self.send_first(batch, end).await
+    }
+
+    /// Sends the first `end` bytes of the replies, which are whole replies. Until the client has read them, no more
+    /// requests are read from it.
+    async fn send_first(&mut self, batch: &mut RequestBatch, end: usize) -> Result<(), ConnectionEnd> {
         let Self { stream, idle, local, .. } = self;
         let mut sent = 0;
-        while sent < batch.reply.len() {
-            let rest = batch.reply.bytes().get(sent..).unwrap_or_default();
+        while sent < end {
+            let rest = batch.reply.bytes().get(sent..end).unwrap_or_default();
             let piece = rest.get(..MAX_WRITE).unwrap_or(rest);
             let len = poll_fn(|cx| {
                 let written = Pin::new(&mut *stream).poll_write(cx, piece);
@@ -323,14 +336,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             idle.on_poll(cx, flushed)
         })
         .await?;
-        batch.reply.truncate(0);
+        batch.reply.consume(end);
         Ok(())
     }
 }
 
 /// Returns the limits on the size of a client's requests, from the current settings; they are lower until the client
-/// has authenticated. The decoder of a connection gets them at its start and when the client authenticates.
-pub(super) fn limits(local: &WorkerState, session: &Session) -> Limits {
+/// has authenticated.
+fn limits(local: &WorkerState, session: &Session) -> Limits {
     let limits =
         Limits { query_buffer: as_size(&local.shared.context.live.query_buffer_limit), ..Limits::default() };
     if session.authenticated { limits } else { limits.before_auth() }

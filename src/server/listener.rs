@@ -277,20 +277,29 @@ fn bind_unix(path: &Path, config: &Network) -> Result<UnixListener, Error> {
 }
 
 /// Returns `true` if there is a socket file without a listener at `path`, and `false` if there is nothing. Fails if
-/// a process listens on the socket, or if the file is no socket.
+/// there is something else, or if a process listens on the socket or may do so.
 fn is_stale_socket(path: &Path) -> Result<bool, Error> {
     let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(false) };
     if !metadata.file_type().is_socket() {
         return Err(Error::NotASocket(path.into()));
     }
-    match UnixStream::connect(path) {
-        Ok(_) => Err(unix_error(path)(io::ErrorKind::AddrInUse.into())),
-        Err(_) => Ok(true),
+    is_stale(UnixStream::connect(path).map(drop)).map_err(unix_error(path))
+}
+
+/// Returns `true` if nobody listens at a socket file, and `false` if the file has gone, according to the result of an
+/// attempt to connect to it. Fails if a program listens there, or may do so, such as one of another user.
+fn is_stale(connected: io::Result<()>) -> io::Result<bool> {
+    let Err(error) = connected else { return Err(io::ErrorKind::AddrInUse.into()) };
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => Ok(true),
+        io::ErrorKind::NotFound => Ok(false),
+        _ => Err(error),
     }
 }
 
 fn unix_error(path: &Path) -> impl Fn(io::Error) -> Error {
-    |source| Error::Listen { address: path.display().to_string(), source, hint: String::new() }
+    let hint = "; choose another --unixsocket";
+    move |source| Error::Listen { address: path.display().to_string(), source, hint: hint.into() }
 }
 
 /// Enables TCP keepalive as in Redis: after `time` without traffic the kernel probes the machine of the client three
@@ -301,4 +310,40 @@ pub(super) fn keep_alive(stream: &std::net::TcpStream, time: Duration) -> io::Re
     #[cfg(not(target_os = "openbsd"))]
     let options = options.with_retries(3);
     SockRef::from(stream).set_tcp_keepalive(&options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::{UnixDatagram, UnixListener};
+
+    #[test]
+    fn only_a_refused_connection_shows_that_a_socket_is_stale() {
+        use io::ErrorKind::{
+            AddrInUse, ConnectionRefused, Interrupted, NotFound, Other, PermissionDenied, TimedOut,
+            WouldBlock,
+        };
+        for (kind, expected) in [(ConnectionRefused, true), (NotFound, false)] {
+            assert_eq!(is_stale(Err(kind.into())).unwrap(), expected, "{kind:?}");
+        }
+        for kind in [PermissionDenied, WouldBlock, Interrupted, TimedOut, Other] {
+            assert_eq!(is_stale(Err(kind.into())).unwrap_err().kind(), kind);
+        }
+        assert_eq!(is_stale(Ok(())).unwrap_err().kind(), AddrInUse);
+    }
+
+    #[test]
+    fn a_socket_that_another_program_uses_is_not_stale() {
+        let directory = tempfile::tempdir().unwrap();
+        let [none, stream, datagram] = ["none", "stream", "datagram"].map(|name| directory.path().join(name));
+        assert!(!is_stale_socket(&none).unwrap());
+        let listener = UnixListener::bind(&stream).unwrap();
+        let _socket = UnixDatagram::bind(&datagram).unwrap();
+        for path in [&stream, &datagram] {
+            let error = is_stale_socket(path).unwrap_err().to_string();
+            assert!(error.contains(path.to_str().unwrap()) && error.contains("--unixsocket"), "{error}");
+        }
+        drop(listener);
+        assert!(is_stale_socket(&stream).unwrap());
+    }
 }

@@ -3,7 +3,7 @@
 
 use super::{
     commit_request::{CommitRequest, ReplyTo},
-    connection::{Connection, ConnectionEnd, limits},
+    connection::{Connection, ConnectionEnd},
     read_step::{key_chunks, read, read_on_worker},
     request_batch::{FREE_OFF_WORKER, RequestBatch},
     request_stats,
@@ -111,11 +111,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn run_session(&mut self, batch: &mut RequestBatch, run: SessionCommand) {
-        let (context, locked) = (&self.local.shared.context, !self.session.authenticated);
+        let context = &self.local.shared.context;
         batch.answer_one(|_, args, reply| run(&mut self.session, context, args, reply));
-        if locked && self.session.authenticated {
-            self.decoder.set_limits(limits(&self.local, &self.session));
-        }
         if mem::take(&mut self.session.discard_transaction) {
             self.transaction = None;
             self.session.client().set_queued(None);

@@ -26,7 +26,7 @@ pub(super) struct WorkerState {
     stopping: Cell<bool>,
     /// `true` if the worker reads nothing more from its connections, not even bytes that have arrived.
     closed: Cell<bool>,
-    /// Number of this worker's tasks that currently run on other threads, such as commits and slow reads.
+    /// Number of tasks on other threads, such as commits and slow reads, for which connections of this worker wait.
     offloaded: Cell<usize>,
     /// Waker of the task of each connection, by connection number: wakes all of them when the server stops.
     wakers: RefCell<HashMap<u64, Waker>>,
@@ -83,10 +83,8 @@ impl WorkerState {
     /// Waits for `work`, which runs on `threads` other threads, and returns its result; a shutdown of the worker
     /// waits for it, too.
     pub async fn await_offloaded_tasks<T>(&self, threads: usize, work: impl Future<Output = T>) -> T {
-        self.offloaded.set(self.offloaded.get() + threads);
-        let done = work.await;
-        self.offloaded.set(self.offloaded.get() - threads);
-        done
+        let _counted = Offloaded::count(&self.offloaded, threads);
+        work.await
     }
 
     /// Returns the number of the worker's blocking threads that are free for reads, or less: commits on commit threads
@@ -177,5 +175,26 @@ impl WorkerState {
                 patience.as_secs()
             );
         }
+    }
+}
+
+/// Tasks on other threads for which a connection waits, counted until this is dropped: the wait may end before them, as
+/// that of WAITAOF does after its time limit.
+struct Offloaded<'w> {
+    count: &'w Cell<usize>,
+    threads: usize,
+}
+
+impl<'w> Offloaded<'w> {
+    /// Adds `threads` to `count`, until the returned value is dropped.
+    fn count(count: &'w Cell<usize>, threads: usize) -> Self {
+        count.set(count.get() + threads);
+        Self { count, threads }
+    }
+}
+
+impl Drop for Offloaded<'_> {
+    fn drop(&mut self) {
+        self.count.set(self.count.get() - self.threads);
     }
 }

@@ -5,7 +5,10 @@ use crate::{
     frames::{ask, info, replies},
     support::{Client, PATIENCE, request},
 };
-use std::time::Instant;
+use std::{
+    io::{ErrorKind, Read, Write},
+    time::Instant,
+};
 
 /// Returns when only `expected` clients are left; asking keeps this one from being idle.
 fn await_clients(client: &mut Client, expected: u64) {
@@ -77,17 +80,26 @@ fn replies_beyond_the_limit_close_the_client_and_cost_no_more_than_it() {
     assert_eq!(replies(&mut other, 20).len(), 20);
 }
 
+/// Most of a request of 2 MB.
+pub fn large_request() -> Vec<u8> {
+    [&b"*2\r\n$4\r\nECHO\r\n$2000000\r\n"[..], &[b'x'; 1_500_000]].concat()
+}
+
+/// Sends `bytes`, and fails unless the server closes the connection because its request is too large.
+pub fn expect_too_large(client: &mut Client, bytes: &[u8]) {
+    // The server may close before it has taken all of them.
+    let _ = client.stream.write_all(bytes);
+    let mut said = Vec::new();
+    let end = client.stream.read_to_end(&mut said).map_err(|error| error.kind());
+    assert_ne!(end, Err(ErrorKind::WouldBlock), "it is not closed");
+    let expected = b"-ERR Protocol error: request larger than the query buffer limit\r\n";
+    assert!(said.is_empty() || said == expected, "{}", said.escape_ascii());
+}
+
 #[test]
 fn a_request_beyond_the_query_limit_closes_the_client() {
     let (running, mut other) = start(&["--client-query-buffer-limit", "1MiB"]);
-    let mut client = running.connect();
-    client.send("*2\r\n$4\r\nECHO\r\n$2000000\r\n");
-    // The server may close before it has taken all of it.
-    let _ = std::io::Write::write_all(&mut client.stream, &[b'x'; 1_500_000]);
-    let mut said = Vec::new();
-    let _ = std::io::Read::read_to_end(&mut client.stream, &mut said);
-    let expected = b"-ERR Protocol error: request larger than the query buffer limit\r\n";
-    assert!(said.is_empty() || said == expected, "{}", said.escape_ascii());
+    expect_too_large(&mut running.connect(), &large_request());
     let fits = "x".repeat(1_000_000);
     assert_eq!(ask(&mut other, &["ECHO", &fits]).len(), fits.len() + 12);
 }

@@ -117,7 +117,7 @@ impl Decoder {
         Self { limits, at: 0, start: 0, missing: 0, bulk: None, searched: 0 }
     }
 
-    /// Sets the limits that apply from the next request on.
+    /// Sets the limits of the requests whose decoding has not ended.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
@@ -125,6 +125,7 @@ impl Decoder {
     /// Appends the complete requests of `input` to `requests`, at most `Limits::batch`. After an error,
     /// `requests` still holds the requests before the invalid one; they are answered first.
     pub fn decode(&mut self, input: &mut Input, requests: &mut Requests) -> Result<(), ProtocolError> {
+        self.check_begun()?;
         while requests.len() < self.limits.batch {
             let step = if self.missing > 0 {
                 self.arguments(input.bytes(), requests)?
@@ -149,6 +150,18 @@ impl Decoder {
             }
         }
         Ok(())
+    }
+
+    /// Fails if the incomplete request exceeds limits that were lowered after it had begun, because the client is no
+    /// longer authenticated.
+    fn check_begun(&self) -> Result<(), ProtocolError> {
+        if self.missing > self.limits.args {
+            return Err(ProtocolError::CountBeforeAuth);
+        }
+        match self.bulk {
+            Some(len) if len > self.limits.bulk => Err(ProtocolError::LengthBeforeAuth),
+            _ => Ok(()),
+        }
     }
 
     /// Returns `true` if `requests` has reached `Limits::batch`, so that the input may hold further complete

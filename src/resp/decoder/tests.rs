@@ -116,6 +116,28 @@ fn lines_are_bounded() {
     assert_eq!(whole(&[b'x'; 65_536]).1, None);
 }
 
+/// Limits that are lowered, as by RESET, hold for the request that has begun, too.
+#[test]
+fn lowered_limits_hold_for_the_incomplete_request() {
+    use ProtocolError::{CountBeforeAuth, LengthBeforeAuth, QueryTooLong};
+    let low = Limits { query_buffer: 1000, ..Limits::default().before_auth() };
+    for (begun, expected) in [
+        (&b"*12\r\n$4\r\nECHO\r\n"[..], Some(CountBeforeAuth)),
+        (b"*2\r\n$4\r\nECHO\r\n$16385\r\nx", Some(LengthBeforeAuth)),
+        (b"*2\r\n$4\r\nECHO\r\n$16384\r\nx", None),
+        (&[&b"*2\r\n$4\r\nECHO\r\n$16384\r\n"[..], &[b'x'; 1000]].concat(), Some(QueryTooLong)),
+    ] {
+        let (mut input, mut requests) = (Input::with_capacity(8), Requests::default());
+        let mut decoder = Decoder::new(Limits::default());
+        input.extend(b"PING\r\n");
+        input.extend(begun);
+        assert_eq!(decoder.decode(&mut input, &mut requests), Ok(()));
+        decoder.retire(&mut input, &mut requests);
+        decoder.set_limits(low);
+        assert_eq!(decoder.decode(&mut input, &mut requests).err(), expected, "{}", begun.escape_ascii());
+    }
+}
+
 #[test]
 fn an_incomplete_request_is_bounded() {
     let limits = Limits { query_buffer: 1000, ..Limits::default() };

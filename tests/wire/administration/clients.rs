@@ -137,6 +137,16 @@ fn monitor_shows_what_others_ask_and_no_password() {
 }
 
 #[test]
+fn replies_before_wait_are_sent_first_as_by_redis() {
+    let (running, redis) = (in_memory(&[]), Redis::start());
+    for mut client in [running.connect(), redis.connect()] {
+        // For much longer than this client waits.
+        client.send("SET k v\r\nGET k\r\nWAIT 1 600000\r\nDEL k\r\n");
+        client.expect("+OK\r\n$1\r\nv\r\n");
+    }
+}
+
+#[test]
 fn wait_and_debug_sleep_hold_up_their_own_connection_only() {
     let running = in_memory(&["--threads", "1"]);
     let [mut one, mut other] = [running.connect(), running.connect()];

@@ -94,6 +94,73 @@ fn waitaof_in_a_transaction_or_without_replies_waits_as_in_redis() {
     fs::remove_file(dir.path().join("data.hold")).unwrap();
 }
 
+#[test]
+fn replies_before_waitaof_do_not_wait_for_its_sync() {
+    let (dir, server) = slow("no");
+    let hold = dir.path().join("data.hold");
+    let mut client = server.connect();
+    for (before, replies) in [
+        ("SET k v\r\nNONE\r\n", "+OK\r\n-ERR unknown command 'NONE', with args beginning with: \r\n"),
+        ("SET k v\r\nCLIENT REPLY SKIP\r\n", "+OK\r\n"),
+        ("SET k v\r\nCLIENT REPLY OFF\r\n", "+OK\r\n"),
+    ] {
+        fs::write(&hold, "").unwrap();
+        client.send(format!("{before}WAITAOF 1 0 0\r\nCLIENT REPLY ON\r\nGET k\r\n"));
+        client.expect(replies);
+        fs::remove_file(&hold).unwrap();
+        client.expect(if before.contains("REPLY") { "" } else { "*2\r\n:1\r\n:0\r\n" });
+        client.expect("+OK\r\n$1\r\nv\r\n");
+    }
+}
+
+#[test]
+fn a_killed_client_does_not_wait_for_its_sync() {
+    let (dir, server) = slow("no");
+    let hold = dir.path().join("data.hold");
+    fs::write(&hold, "").unwrap();
+    let (mut client, mut killer) = (server.connect(), server.connect());
+    text(&mut client, &["SET", "k", "v"]);
+    let id = text(&mut client, &["CLIENT", "ID"])[1..].trim_end().to_owned();
+    for milliseconds in ["0", "60000"] {
+        let mut waiting = server.connect();
+        let id = text(&mut waiting, &["CLIENT", "ID"])[1..].trim_end().to_owned();
+        waiting.send(format!("WAITAOF 1 0 {milliseconds}\r\nSET k w\r\n"));
+        assert_eq!(text(&mut killer, &["CLIENT", "KILL", "ID", &id]), ":1\r\n");
+        waiting.expect_closed();
+    }
+    assert_eq!(text(&mut killer, &["GET", "k"]), "$1\r\nv\r\n");
+    fs::remove_file(&hold).unwrap();
+    assert_eq!(text(&mut client, &["CLIENT", "KILL", "ID", &id]), ":0\r\n");
+}
+
+/// A sync for which WAITAOF has stopped waiting holds nobody up, though it still runs.
+#[test]
+#[cfg(feature = "fault-injection")]
+fn waits_that_have_timed_out_are_not_counted_at_the_end() {
+    use crate::{everysec::wait_until, support::KVBENCH};
+    use rustix::process::{Pid, Signal, kill_process};
+    let dir = tempfile::tempdir().unwrap();
+    let (hold, log) = (dir.path().join("data.hold"), dir.path().join("log"));
+    let args = ["--store", "slow-sync", "--path", "data", "--fsync", "no", "--threads", "1"];
+    let mut command = std::process::Command::new(KVBENCH);
+    command.current_dir(dir.path()).args(args).args(["--shutdown-timeout", "1"]);
+    let mut server = Server::start_command(command.stderr(fs::File::create(&log).unwrap()));
+    fs::write(&hold, "").unwrap();
+    let (mut client, mut waiting) = (server.connect(), server.connect());
+    text(&mut client, &["SET", "k", "v"]);
+    for _ in 0..40 {
+        assert_eq!(text(&mut client, &["WAITAOF", "1", "0", "1"]), "*2\r\n:0\r\n:0\r\n");
+    }
+    waiting.send("PING\r\nWAITAOF 1 0 0\r\n");
+    waiting.expect("+PONG\r\n");
+    kill_process(Pid::from_child(&server.process), Signal::TERM).unwrap();
+    let said = || fs::read_to_string(&log).unwrap();
+    wait_until("nothing is said about a client without a reply", || said().contains("clients get no reply"));
+    fs::remove_file(&hold).unwrap();
+    server.wait();
+    assert!(said().contains(" 1 clients get no reply"), "{}", said());
+}
+
 /// In the words of Redis 7.2.
 #[test]
 fn waitaof_refuses_what_redis_refuses() {

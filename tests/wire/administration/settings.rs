@@ -4,6 +4,7 @@ use super::text;
 use crate::{
     every_store::in_memory,
     frames::ask,
+    idle::{expect_too_large, large_request},
     support::{Client, request},
 };
 
@@ -64,6 +65,23 @@ fn the_limit_of_replies_holds_for_the_next_batch() {
     );
     client.send(request(&["GET", "big"]));
     client.expect_closed();
+}
+
+/// As in Redis, for connections that are open, too, and for requests of which a part has come.
+#[test]
+fn the_limit_of_requests_holds_from_the_next_read_on() {
+    let running = in_memory(&[]);
+    let [mut client, mut open, mut midway, mut raised] = [(); 4].map(|()| running.connect());
+    ask(&mut open, &["PING"]);
+    midway.send([&b"PING\r\n"[..], &large_request()].concat());
+    midway.expect("+PONG\r\n");
+    ask(&mut raised, &["PING"]);
+    set(&mut client, "client-query-buffer-limit", "1mb");
+    expect_too_large(&mut open, &large_request());
+    expect_too_large(&mut midway, b"x");
+    set(&mut client, "client-query-buffer-limit", "2mb");
+    let value = "x".repeat(1_500_000);
+    assert_eq!(ask(&mut raised, &["ECHO", &value]).len(), value.len() + 12);
 }
 
 #[test]

@@ -129,6 +129,37 @@ fn passwords_are_asked_for_as_by_redis() {
     compare(&["--requirepass", PASSWORD]);
 }
 
+/// RESET takes them away again, also for a request that has begun before it.
+#[test]
+fn reset_restores_the_limits_of_before_the_password() {
+    let args = ["--requirepass", PASSWORD];
+    let (redis, running) = (Redis::start_with(&args), in_memory(&args));
+    for (begun, request) in [
+        ("", "*11\r\n"),
+        ("", "*2\r\n$4\r\nECHO\r\n$16385\r\n"),
+        ("*1000000\r\n", "$4\r\n"),
+        ("*2\r\n$4\r\nECHO\r\n$16385\r\n", "x"),
+        ("", "*10\r\n$4\r\nECHO\r\n$16384\r\n"),
+    ] {
+        let said = |address, request: &str| {
+            let mut client = Client::connect(address);
+            client.send(format!("AUTH \"{PASSWORD}\"\r\n"));
+            client.expect("+OK\r\n");
+            client.send(format!("RESET\r\n{begun}"));
+            client.expect("+RESET\r\n");
+            client.send(request);
+            // It may have been closed.
+            let _ = client.stream.shutdown(Shutdown::Write);
+            client.buffer.escape_ascii().to_string() + &rest(&mut client)
+        };
+        let ours = said(running.server.address, request);
+        // Redis refuses the first part of a request before the second one comes.
+        let theirs = said(redis.address, if begun.is_empty() { request } else { "" });
+        assert_eq!(ours, theirs, "{begun:?} {request:?}");
+        assert_eq!(ours.contains("unauthenticated"), !request.contains("*10"), "{ours}");
+    }
+}
+
 /// Whatever is in the list of commands; only these four may come before the password, as in Redis.
 #[test]
 fn every_other_command_asks_for_the_password() {
