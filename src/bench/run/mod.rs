@@ -97,6 +97,9 @@ pub fn run(options: &Options) -> Result<Run, Error> {
         Some(interleave) => interleave::measure(options, interleave, &mut run),
         None => measure(options, &mut run),
     };
+    if outcome.is_ok() && environment::reads_cold(&run.cells, &options.conduct) {
+        run.environment.random_read_after_us = environment::random_read_us(&options.directory);
+    }
     // Each instance of a comparison has removed its own directory in this one.
     let _ = fs::remove_dir(job_messages::directory(&options.directory));
     // Succeeds only if the directory is empty.
@@ -110,9 +113,6 @@ pub fn run(options: &Options) -> Result<Run, Error> {
         );
     }
     outcome?;
-    if environment::reads_cold(&run.cells, &options.conduct) {
-        run.environment.random_read_after_us = environment::random_read_us(&options.directory);
-    }
     run.finished = true;
     harness_share::mark(&mut run);
     save(&run, &options.output)?;
