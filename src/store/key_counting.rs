@@ -2,9 +2,9 @@
 
 use super::{
     Error, ExpirationClock, Store,
+    cached_key_counts::{KeyCounts, KeyStats, Last},
     database_keys::MarkerRecords,
     incremental_scan::IncrementalScan,
-    key_stats::{KeyCounts, KeyStats, Last},
 };
 use crate::engine::key_value_headers;
 use std::time::{Duration, Instant};

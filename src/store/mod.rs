@@ -1,18 +1,18 @@
 //! Layer between commands and the engine: the only place that decides which writes are committed together, when
 //! they are synced, and whether writes are still accepted.
 
+mod cached_key_counts;
 mod commit;
 mod commit_queue;
 mod corrupt_reads;
 mod database_keys;
 mod expiration_clock;
 mod expiry;
-mod flush_swap;
+mod flushdb_swapdb;
 mod fsync_policy;
 mod group_txn;
 mod incremental_scan;
 mod key_counting;
-mod key_stats;
 mod keyspace;
 #[cfg(test)]
 mod loom_tests;
@@ -33,10 +33,10 @@ mod write_set;
 
 use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, VisitEach, VisitValue};
 use bumpalo::Bump;
+use cached_key_counts::CachedKeyStats;
 use corrupt_reads::{CorruptReads, VisitRead};
 use database_keys::MarkerRecords;
 use fsync_policy::FsyncPolicy;
-use key_stats::CachedKeyStats;
 use raw_scan::Source;
 use scan_cursors::ScanCursors;
 use std::{
@@ -52,12 +52,12 @@ use sync_state::SyncTracker;
 use watch::WatchTable;
 
 pub use crate::engine::key_value_headers::Entry;
+pub use cached_key_counts::{KeyCounts, KeyStats};
 pub use commit_queue::{CommitQueue, GROUP_BYTES as COMMIT_GROUP_BYTES};
 pub use database_keys::Database;
 pub use expiration_clock::ExpirationClock;
 pub use expiry::Expiry;
 pub use group_txn::Txn;
-pub use key_stats::{KeyCounts, KeyStats};
 pub use keyspace::{Keyspace, StoreKeyspace, VisitEntry, VisitLookup};
 pub use spawn_commit_threads::spawn_commit_threads;
 pub use sync_state::SyncState;

@@ -6,7 +6,7 @@ use crate::{
 };
 use kvbench::bench::result::{
     Run, Sample,
-    comparison::{End, Work},
+    interleaved_comparison::{End, Work},
 };
 use nix::{
     sys::signal::{Signal, kill},

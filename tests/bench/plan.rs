@@ -7,7 +7,7 @@ use kvbench::{
             options::{Durability, Options, Suite},
             suites::{self, Plan},
         },
-        result::{Access, Cell, Commits, Outcome, comparison_level, run_file},
+        result::{Access, Cell, Commits, Outcome, comparability, run_file},
         run,
     },
     engine::Fsync,
@@ -209,7 +209,7 @@ fn only_what_keeps_the_same_promise_is_ranked() {
         let of = |cell: &&Cell| cell.target.store == store && cell.target.commits == commits;
         plan.cells.iter().find(of).unwrap_or_else(|| panic!("no {store}"))
     };
-    let ranked = |one: &Cell, other: &Cell| comparison_level::may_be_ranked(&one.target, &other.target, true);
+    let ranked = |one: &Cell, other: &Cell| comparability::may_be_ranked(&one.target, &other.target, true);
     let (own, groups) = (cell("map", Commits::Own), cell("map", Commits::Groups));
     assert!(!ranked(own, groups) && own.table != groups.table, "{} and {}", own.table, groups.table);
     assert!(groups.table.contains("group commit"), "{}", groups.table);

@@ -5,7 +5,7 @@ use kvbench::{
     bench::result::{
         Access, Cell, CellKind, Commits, Environment, Figure, Latency, Measurement, Operation, Order,
         Outcome, Run, SCHEMA_VERSION, Sample, Size, Target, Workload,
-        comparison::{Comparison, End, PairVerdict, VerdictKind},
+        interleaved_comparison::{Comparison, End, PairVerdict, VerdictKind},
         statistics::margin::Margin,
     },
     engine::{Compression, Fsync},

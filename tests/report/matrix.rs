@@ -4,7 +4,7 @@ use crate::{fixtures, report};
 use kvbench::{
     bench::result::{
         Access, Cell, Commits, Loses, Measurement, Operation, Outcome, Run, Target, Workload,
-        comparison::VerdictKind,
+        interleaved_comparison::VerdictKind,
     },
     engine::{Fsync, LossClass},
 };

@@ -4,7 +4,7 @@ use crate::{fixtures, report};
 use kvbench::{
     bench::{
         report::terminal,
-        result::{Disturbance, Loses, Operation, Outcome, Run, Target, comparison::VerdictKind},
+        result::{Disturbance, Loses, Operation, Outcome, Run, Target, interleaved_comparison::VerdictKind},
     },
     engine::LossClass,
 };

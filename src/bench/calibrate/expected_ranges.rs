@@ -1,7 +1,7 @@
 //! Expected value and allowed range of every metric of a measurement.
 
 #[cfg(test)]
-#[path = "checks_tests.rs"]
+#[path = "expected_ranges_tests.rs"]
 mod tests;
 
 use super::{

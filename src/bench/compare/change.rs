@@ -237,7 +237,7 @@ mod tests {
     use super::*;
     use crate::bench::{
         compare::paired_samples::ComparedMetric,
-        result::{Access, Commits, comparison_level::Level},
+        result::{Access, Commits, comparability::Level},
     };
 
     fn part(first: &[f64], second: &[f64]) -> Part {

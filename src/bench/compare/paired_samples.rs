@@ -3,7 +3,7 @@
 use crate::{
     bench::result::{
         Cell, Figure, Measurement, Run,
-        comparison_level::Level,
+        comparability::Level,
         metric::{Better, Unit},
         spread::Spread,
     },

@@ -24,7 +24,7 @@ use super::{
     paired_samples::{ASPECTS, ComparedMetric, Series},
 };
 use crate::bench::result::{
-    comparison_level::Level,
+    comparability::Level,
     spread::ENOUGH,
     statistics::{holm, margin::Margin},
 };

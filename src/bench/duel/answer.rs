@@ -1,7 +1,9 @@
 //! Answer of a duel: whether a store became slower.
 
 use super::finding::{Finding, cell};
-use crate::bench::result::{Run, Side, comparison::Comparison, equal_work, statistics::verdict::Verdict};
+use crate::bench::result::{
+    Run, Side, equal_work, interleaved_comparison::Comparison, statistics::verdict::Verdict,
+};
 
 /// Answer of a duel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

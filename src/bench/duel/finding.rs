@@ -2,7 +2,7 @@
 
 use crate::bench::result::{
     Cell, Measurement, Run, Side,
-    comparison::Comparison,
+    interleaved_comparison::Comparison,
     metric::{Better, Unit},
     spread::Spread,
     statistics::{

@@ -3,8 +3,8 @@
 use super::finding::{COSTS, Finding, RATE, cell};
 use crate::bench::result::{
     Cell, Duel, Program, Run, Side,
-    comparison::{Comparison, End},
-    comparison_level::Level,
+    comparability::Level,
+    interleaved_comparison::{Comparison, End},
     metric::{Better, Unit},
     number_format,
     statistics::{margin::Margin, sample_size::MAX_BLOCKS, verdict::Verdict},

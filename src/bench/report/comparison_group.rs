@@ -4,7 +4,7 @@
 use super::measured_cell::Entry;
 use crate::bench::result::{
     Access, Target, Workload,
-    comparison_level::{self, Level},
+    comparability::{self, Level},
     metric::{Metric, THROUGHPUT},
     number_format,
     statistics::{looks::Looks, margin::Margin, pairwise::Pairwise},
@@ -121,7 +121,7 @@ where
 
 fn comparable(a: &Entry<'_>, b: &Entry<'_>) -> bool {
     is_same_work(a, b)
-        && comparison_level::may_be_ranked(&a.cell.target, &b.cell.target, a.may_lose() || b.may_lose())
+        && comparability::may_be_ranked(&a.cell.target, &b.cell.target, a.may_lose() || b.may_lose())
 }
 
 /// Returns `true` if both cells have the same workload, on the same machine and with the same cache size; that of an

@@ -5,7 +5,7 @@ use super::{
     measured_cell::{Entry, State},
     report_tables::{Report, Table},
 };
-use crate::bench::result::{comparison_level::Level, metric, number_format};
+use crate::bench::result::{comparability::Level, metric, number_format};
 
 const HEAD: [&str; 25] = [
     "run",

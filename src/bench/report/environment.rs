@@ -2,7 +2,7 @@
 
 use crate::{
     bench::result::{
-        Calibration, Environment, Run, Target, comparison_level::Level, metric::Unit, number_format,
+        Calibration, Environment, Run, Target, comparability::Level, metric::Unit, number_format,
         run_file::RunFile,
     },
     engine::{Durability, Fsync, Kind, Location, OpenOptions, Setting, synthetic},

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     bench::result::{
         Access, Commits, Loses, Measurement, Order, Size, Target,
-        comparison_level::{self, Level},
+        comparability::{self, Level},
         metric::{P99, THROUGHPUT},
         number_format,
     },
@@ -91,7 +91,7 @@ struct Cell {
 /// Returns the loss bounds after a kill and after a power cut as indices into [`LossClass::ALL`], which
 /// begins with the smallest loss.
 fn losses(target: &Target) -> (usize, usize) {
-    indices(comparison_level::loses(target))
+    indices(comparability::loses(target))
 }
 
 /// Returns the loss bounds after a kill and after a power cut as indices into [`LossClass::ALL`]; those of the largest
@@ -115,7 +115,7 @@ fn question(report: &Report<'_>, works: &[Work]) -> Option<Question> {
     let targets = || report.entries().filter(|entry| !entry.cell.reference).map(|entry| &entry.cell.target);
     let asked = targets().find_map(|target| target.may_lose);
     let policies =
-        || targets().filter_map(|target| Level::of(target).durability).map(comparison_level::of_policy);
+        || targets().filter_map(|target| Level::of(target).durability).map(comparability::of_policy);
     let files = policies().filter(|loses| loses.power_cut != LossClass::Everything);
     let weakest = files.max_by_key(|loses| loses.power_cut).or_else(|| policies().next());
     let (kill, power_cut) = indices(asked.or(weakest));

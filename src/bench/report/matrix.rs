@@ -17,7 +17,7 @@ use super::{
 use crate::{
     bench::result::{
         Access, Commits, Loses,
-        comparison_level::{self, Level},
+        comparability::{self, Level},
         metric::{Better, Metric, P99, Unit},
         number_format,
         spread::ENOUGH,
@@ -203,7 +203,7 @@ impl<'r, 'a> Draft<'r, 'a> {
         let first = contests.first().and_then(|one| one.entries.first());
         // The level of cells with `--may-lose` says the loss.
         let own = first.filter(|entry| entry.may_lose() && entry.cell.target.may_lose.is_none());
-        let losses = own.and_then(|entry| comparison_level::loses_words(&entry.cell.target));
+        let losses = own.and_then(|entry| comparability::loses_words(&entry.cell.target));
         let losses = losses.map_or(String::new(), |words| format!("; {words}"));
         let mut draft = Self {
             scenario,
@@ -389,7 +389,7 @@ impl Difference {
         } else if own != other {
             Self::Policy(own.durability_words())
         } else if class.loses != column.loses {
-            Self::Loss(comparison_level::loses_words(&entry.cell.target).unwrap_or_default())
+            Self::Loss(comparability::loses_words(&entry.cell.target).unwrap_or_default())
         } else {
             Self::Work
         }
@@ -454,7 +454,7 @@ impl Class {
             group: entry.group,
             level: Level::of(target),
             loses: if entry.may_lose() { target.may_lose.or(target.loses) } else { Some(nothing) },
-            known: target.may_lose.or(comparison_level::loses(target)),
+            known: target.may_lose.or(comparability::loses(target)),
         }
     }
 

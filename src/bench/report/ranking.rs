@@ -11,7 +11,7 @@ use super::{
 use crate::{
     bench::result::{
         Figure, Loses,
-        comparison_level::{self, Level},
+        comparability::{self, Level},
         metric::{self, Better, DISK, Metric, P99, Unit},
         number_format,
         spread::{ENOUGH, Spread},
@@ -131,8 +131,7 @@ impl<'r, 'a> Ranking<'r, 'a> {
             State::Missing => return leave_out("not measured yet".into()),
             State::Sound => {}
         }
-        let excess =
-            self.bound.and_then(|most| Some(comparison_level::loses(&entry.cell.target)?.excess(most)));
+        let excess = self.bound.and_then(|most| Some(comparability::loses(&entry.cell.target)?.excess(most)));
         match (excess, entry.spread(self.measure)) {
             (Some(reason), _) if !reason.is_empty() => leave_out(reason),
             (_, Some(spread)) => {
@@ -306,7 +305,7 @@ impl<'r, 'a> Ranking<'r, 'a> {
     /// such a bound.
     fn among(&self) -> String {
         let Some(most) = self.bound else { return String::new() };
-        let words = comparison_level::at_most(most);
+        let words = comparability::at_most(most);
         match words.strip_prefix("loses ") {
             Some(rest) => format!(" among stores that lose {rest}"),
             None => format!(" among stores of which {words}"),
@@ -398,9 +397,9 @@ pub struct ShownStore {
 impl RankedStore<'_, '_> {
     fn shown(&self, ranking: &Ranking<'_, '_>, winner: Option<&str>) -> ShownStore {
         let (run, cell) = (self.entry.run, self.entry.cell);
-        let losses = comparison_level::loses(&cell.target);
+        let losses = comparability::loses(&cell.target);
         let loses =
-            |of: fn(Loses) -> LossClass| losses.map_or("unknown", |loses| comparison_level::brief(of(loses)));
+            |of: fn(Loses) -> LossClass| losses.map_or("unknown", |loses| comparability::brief(of(loses)));
         let digits = number_format::digits;
         let ratio = self.ratio_to(&ranking.places).map_or(String::new(), digits);
         let interval = self.to_first.map_or(String::new(), |pair| {
@@ -441,8 +440,8 @@ fn bound(entries: &[&Entry<'_>]) -> Option<Loses> {
     if target.may_lose.is_some() {
         return target.may_lose;
     }
-    let meant = comparison_level::of_policy(Level::of(target).durability?);
-    let losses = entries.iter().filter_map(|entry| comparison_level::loses(&entry.cell.target));
+    let meant = comparability::of_policy(Level::of(target).durability?);
+    let losses = entries.iter().filter_map(|entry| comparability::loses(&entry.cell.target));
     let smallest = losses.map(|loses| loses.kill.max(loses.power_cut)).min()?;
     let most = meant.kill.max(smallest);
     Some(Loses { kill: most, power_cut: most })

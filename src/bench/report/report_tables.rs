@@ -6,7 +6,7 @@ use super::{
 };
 use crate::bench::result::{
     Cell, Run,
-    comparison_level::Level,
+    comparability::Level,
     metric::{self, Metric},
     run_file::RunFile,
 };

@@ -4,7 +4,7 @@ use super::measured_cell::Entry;
 use crate::{
     bench::result::{
         Access, CellKind, Commits, Operation,
-        comparison_level::Level,
+        comparability::Level,
         metric::{Metric, RECOVERY, REOPEN, SPACE_AMPLIFICATION, THROUGHPUT},
     },
     engine::LossClass,

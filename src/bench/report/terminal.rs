@@ -2,18 +2,17 @@
 //! modelled.
 
 use super::{
+    cell_properties::price,
     expired_read_notes,
     measured_cell::{self, Entry},
-    price::price,
     ranking::{Ranking, rankings, verdicts},
 };
 use crate::{
     bench::{
         plan::suites,
         result::{
-            Cell, CellKind, Figure, Loses, Measurement, Run,
-            comparison::{Block, Comparison, End},
-            comparison_level, harness_share,
+            Cell, CellKind, Figure, Loses, Measurement, Run, comparability, harness_share,
+            interleaved_comparison::{Block, Comparison, End},
             metric::{P99, Unit},
             number_format::{self, distinct},
             spread::Spread,
@@ -291,12 +290,12 @@ fn render(
 fn loss_lines(cells: &[&Cell], columns: &[&str]) -> Vec<Vec<String>> {
     let loses = |column: &&str| {
         let mut own = cells.iter().filter(|cell| cell.column == *column);
-        let first = comparison_level::loses(&own.next()?.target)?;
-        own.all(|cell| comparison_level::loses(&cell.target) == Some(first)).then_some(first)
+        let first = comparability::loses(&own.next()?.target)?;
+        own.all(|cell| comparability::loses(&cell.target) == Some(first)).then_some(first)
     };
     let Some(losses) = columns.iter().map(loses).collect::<Option<Vec<_>>>() else { return Vec::new() };
     let line = |name: &str, of: fn(&Loses) -> LossClass| {
-        let words = losses.iter().map(|loses| format!("{}  ", comparison_level::brief(of(loses))));
+        let words = losses.iter().map(|loses| format!("{}  ", comparability::brief(of(loses))));
         std::iter::once(name.to_owned()).chain(words).collect()
     };
     vec![line("a kill loses", |loses| loses.kill), line("a power cut loses", |loses| loses.power_cut)]

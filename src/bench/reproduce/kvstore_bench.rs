@@ -5,7 +5,7 @@ use super::{
     measured::{NONE, OwnMetrics},
     published::Published,
 };
-use crate::bench::result::{Cell, comparison_level::Level, number_format};
+use crate::bench::result::{Cell, comparability::Level, number_format};
 
 pub(super) fn layout(facts: &Published, ours: &OwnMetrics<'_>) -> String {
     let heads = ["Benchmark", "from", "N", "ns/op", "B/op", "allocs/op"];

@@ -6,7 +6,7 @@ use crate::{
             options::{Options, Suite},
             suites,
         },
-        result::{Cell, Measurement, Run, comparison_level::Level, number_format::distinct, spread::Spread},
+        result::{Cell, Measurement, Run, comparability::Level, number_format::distinct, spread::Spread},
     },
     engine::Durability,
 };

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     bench::result::{
         Cell, Figure, Measurement,
-        comparison_level::Level,
+        comparability::Level,
         metric::Unit,
         number_format::{self, distinct},
     },

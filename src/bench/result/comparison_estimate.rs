@@ -2,7 +2,7 @@
 //! blocks and the time that a difference of the margin needs.
 
 use super::{
-    comparison::Comparison,
+    interleaved_comparison::Comparison,
     number_format,
     statistics::{
         looks::{FIRST_LOOK, Looks},

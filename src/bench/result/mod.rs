@@ -6,14 +6,14 @@
 //! an estimate.
 
 mod cell;
-pub mod comparison;
+pub mod comparability;
 mod comparison_estimate;
-pub mod comparison_level;
 mod disturbance;
 mod duel;
 pub mod equal_work;
 pub mod harness_share;
 pub mod histogram;
+pub mod interleaved_comparison;
 mod measurement;
 pub mod metric;
 pub mod number_format;
@@ -26,9 +26,9 @@ pub use cell::{
     Access, Cell, CellKind, Commits, Figure, Loses, OPERATIONS, Operation, Order, OwnDevice, Side, Size,
     Target, Workload,
 };
-use comparison::Comparison;
 pub use disturbance::Disturbance;
 pub use duel::{BuildDescription, Duel, Program};
+use interleaved_comparison::Comparison;
 pub use measurement::{FileSize, Latency, Measurement};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@ use super::{Error, attempts::verified_at_most, check, free_space, order::jobs, v
 use crate::{
     bench::{
         plan::options::Options,
-        result::{Access, Cell, CellKind, Operation, comparison_level::Level, metric::Unit, number_format},
+        result::{Access, Cell, CellKind, Operation, comparability::Level, metric::Unit, number_format},
     },
     engine::synthetic,
 };

@@ -4,8 +4,7 @@ use crate::{
     bench::{
         plan::options::{Durability, ExternalServer, Options, PlanError},
         result::{
-            Access, CellKind, Commits, Loses, Operation, Order, Size, Target, Workload,
-            comparison_level::Level,
+            Access, CellKind, Commits, Loses, Operation, Order, Size, Target, Workload, comparability::Level,
         },
     },
     engine::{Compression, Fsync, Info, LossClass, ReadAhead, absent, kinds, same_design_hint, synthetic},

@@ -4,7 +4,7 @@ use crate::{
     bench::{
         plan::options::{Options, PlanError},
         result::{
-            Cell, CellKind, Figure, Operation, Side, Target, Workload, comparison_level::Level, number_format,
+            Cell, CellKind, Figure, Operation, Side, Target, Workload, comparability::Level, number_format,
         },
     },
     engine::{ReadAhead, synthetic},

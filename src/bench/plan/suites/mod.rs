@@ -20,7 +20,7 @@ use super::{
     unsupported,
 };
 use crate::{
-    bench::result::{Access, Cell, Workload, comparison_level::Level},
+    bench::result::{Access, Cell, Workload, comparability::Level},
     engine::Fsync,
 };
 use cell_builder::{CellBuilder, is_asked_for};

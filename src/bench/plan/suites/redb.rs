@@ -18,7 +18,7 @@ use super::{
 use crate::{
     bench::{
         plan::options::{Durability, Options, PlanError, Rows},
-        result::{Cell, CellKind, Figure, Operation, Order, Size, Target, Workload, comparison_level::Level},
+        result::{Cell, CellKind, Figure, Operation, Order, Size, Target, Workload, comparability::Level},
     },
     engine::Fsync,
 };

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     bench::{
         plan::options::{Durability, Options, PlanError, Rows},
-        result::{Cell, Operation, Size, Target, Workload, comparison_level::Level},
+        result::{Cell, Operation, Size, Target, Workload, comparability::Level},
     },
     engine::Fsync,
 };

@@ -25,9 +25,7 @@ use super::{
 use crate::{
     bench::{
         data::{Data, key_ledger::KeyLedger},
-        result::{
-            Cell, CellKind, Commits, Measurement, Operation, Outcome, Workload, comparison_level::Level,
-        },
+        result::{Cell, CellKind, Commits, Measurement, Operation, Outcome, Workload, comparability::Level},
     },
     engine::{Engine, Fsync, OpenOptions, synthetic},
 };

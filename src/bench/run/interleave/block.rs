@@ -1,7 +1,7 @@
 //! One block of a comparison: stores take turns, one slice of time each, in random order until each has done its work.
 
 use super::slice::{BIN, Slice, SliceReport};
-use crate::bench::result::comparison::{SliceRecord, Slicing, Work};
+use crate::bench::result::interleaved_comparison::{SliceRecord, Slicing, Work};
 use rand::{rngs::SmallRng, seq::SliceRandom};
 
 /// Minimum length in seconds of writing slices that write-back follows. After shorter ones, it would turn the fsync
@@ -108,7 +108,7 @@ pub fn nanoseconds(seconds: f64) -> u64 {
 #[expect(missing_docs, reason = "tests")]
 pub mod tests {
     use super::*;
-    use crate::bench::result::comparison::Block;
+    use crate::bench::result::interleaved_comparison::Block;
     use rand::SeedableRng;
     use std::{cell::RefCell, rc::Rc};
 

@@ -26,8 +26,8 @@ use crate::{
         plan::options::{Interleave, Options},
         result::{
             Cell, Disturbance, Outcome, Run,
-            comparison::{Block, Comparison, SliceRecord, Slicing},
-            comparison_level::Level,
+            comparability::Level,
+            interleaved_comparison::{Block, Comparison, SliceRecord, Slicing},
             metric::Unit,
             number_format::{self, distinct},
         },
@@ -366,7 +366,7 @@ fn requirements(run: &Run, comparison: &Comparison) -> Option<Requirements> {
 
 /// Returns short slices for a comparison of which no store could be measured in the pilot, which took `seconds`.
 fn no_slicing(seconds: f64) -> Slicing {
-    use crate::bench::result::comparison::Work;
+    use crate::bench::result::interleaved_comparison::Work;
     Slicing {
         slice_seconds: 0.1,
         discarded_seconds: 0.001,

@@ -7,7 +7,7 @@ use super::{
     block::{LEAST_WRITTEN_BACK, Sliced, nanoseconds},
     slice::{BIN, Slice, SliceReport},
 };
-use crate::bench::result::comparison::{PilotRate, Slicing, Work};
+use crate::bench::result::interleaved_comparison::{PilotRate, Slicing, Work};
 
 /// Length in nanoseconds of the slice that shows the rate of a store that runs alone.
 const ALONE: u64 = 2_000_000_000;

@@ -3,7 +3,7 @@
 use crate::bench::{
     plan::options::Interleave,
     result::{
-        comparison::{Comparison, End},
+        interleaved_comparison::{Comparison, End},
         spread::ENOUGH,
         statistics::looks::{FIRST_LOOK, Looks},
     },
@@ -87,7 +87,7 @@ mod tests {
     use super::{super::block::run_block, *};
     use crate::bench::{
         result::{
-            comparison::{Block, PilotRate, Slicing, VerdictKind, Work},
+            interleaved_comparison::{Block, PilotRate, Slicing, VerdictKind, Work},
             statistics::margin::Margin,
         },
         run::interleave::{

@@ -3,7 +3,7 @@
 use super::{other_program, unmeasured_requests};
 use crate::bench::{
     plan::options::ExternalServer,
-    result::{FileSize, Target, comparison_level::Level},
+    result::{FileSize, Target, comparability::Level},
     run::{affinity::Pinned, disk_usage::Files, job_messages::Job},
 };
 use std::{

@@ -1,7 +1,7 @@
 //! Background thread of the engine `bitcask`: it syncs, merges segments, and writes hint files, and the manifest if an
 //! earlier attempt to write that failed.
 
-use super::{description::NAME, load_hint, segment_io::Files};
+use super::{description::NAME, load_hint, reads_and_writes::Files};
 use crate::engine::{Error, Result};
 use std::{
     sync::{

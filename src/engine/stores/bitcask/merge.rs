@@ -15,7 +15,7 @@ use super::{
     key_table::{ValuePosition, record_size},
     load_hint,
     segment::Segment,
-    segment_io::Files,
+    reads_and_writes::Files,
     space_reserve::Fruitless,
 };
 use crate::engine::{Batch, Error, KeyRange, Result, files, key_value_headers, memory_table::Table};

@@ -12,7 +12,7 @@
 //!
 //! The [`manifest`] lists the segments, so that the loss of one is detected.
 //!
-//! Modules in the order of the data: [`open`] (start), [`segment_io`] (reads and writes), [`merge`], [`background`].
+//! Modules in the order of the data: [`open`] (start), [`reads_and_writes`] (reads and writes), [`merge`], [`background`].
 
 mod background;
 mod corrupt_keys;
@@ -25,7 +25,7 @@ mod manifest;
 mod merge;
 mod open;
 mod segment;
-mod segment_io;
+mod reads_and_writes;
 mod space_reserve;
 #[cfg(test)]
 mod tests;
@@ -36,7 +36,7 @@ use crate::engine::{
 };
 use background::Background;
 use description::{INFO, NAME};
-use segment_io::{BackgroundWork, Files};
+use reads_and_writes::{BackgroundWork, Files};
 use std::{ops::ControlFlow, sync::Arc};
 
 /// Entry of `bitcask` in the list of engines.

@@ -9,7 +9,7 @@ use super::{
     lock::{LOCK, LOCK_TEXT, Lock},
     manifest::{self, FIRST_LEN, FRESH, MANIFEST, Manifest},
     segment::{OpenFiles, Segment, Segments, id_of, name_of, path_of},
-    segment_io::Files,
+    reads_and_writes::Files,
 };
 use crate::engine::{
     CheckReport, Error, OpenOptions, Result,

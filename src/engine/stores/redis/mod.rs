@@ -15,7 +15,7 @@ mod request_encoding;
 mod routing;
 mod scripts;
 mod slot_map;
-mod transaction;
+mod optimistic_transaction;
 
 use crate::engine::{
     Batch, Check, Engine, Error, Info, KeyRange, Kind, Location, OpenOptions, Result, Transaction, VisitPair,
@@ -25,7 +25,7 @@ use description::{INFO, NAME};
 use key_encoding::{Keys, SLOTS};
 use login::Login;
 use routing::Cluster;
-use transaction::OptimisticTransaction;
+use optimistic_transaction::OptimisticTransaction;
 
 /// Entry of `redis` in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Redis::open, |_| false, Check::InPlace(|_| Err(no_files())));

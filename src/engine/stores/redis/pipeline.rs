@@ -10,7 +10,7 @@ use super::{
     node::{NoReply, Node, Refusal, Sent},
     request_encoding,
     routing::{ASKING, Cluster, MAX_REDIRECTIONS, refused, unavailable},
-    transaction::{check, check_count},
+    optimistic_transaction::{check, check_count},
 };
 use crate::engine::{Batch, Error, Result, WriteOp};
 use hashbrown::{HashMap, hash_map::Entry};

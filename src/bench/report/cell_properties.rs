@@ -3,7 +3,7 @@
 
 use super::measured_cell::Entry;
 use crate::bench::result::{
-    comparison_level,
+    comparability,
     metric::{DISK, MEMORY, Metric, RECOVERY, REOPEN},
     number_format,
 };
@@ -19,6 +19,6 @@ pub fn price(entry: &Entry<'_>) -> String {
     let time = median(&RECOVERY, "recovers from a kill in ", "").or_else(|| median(&REOPEN, "opens in ", ""));
     let costs = [median(&MEMORY, "", " of memory"), median(&DISK, "", " on disk"), time];
     let costs = costs.into_iter().flatten().collect::<Vec<_>>().join(", ");
-    let loses = comparison_level::loses(&entry.cell.target).map(comparison_level::at_most);
+    let loses = comparability::loses(&entry.cell.target).map(comparability::at_most);
     loses.into_iter().chain(Some(costs).filter(|costs| !costs.is_empty())).collect::<Vec<_>>().join("; ")
 }
