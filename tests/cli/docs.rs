@@ -308,3 +308,27 @@ fn package_has_a_name_of_its_own_and_the_archives_are_where_binstall_looks() {
     let workflow = read(".github/workflows/release.yml");
     assert!(workflow.contains("tools/archive ") && workflow.contains("tools/try-archive "), "{workflow}");
 }
+
+/// Each metric of a result has its source and its limits in docs/measuring.md.
+#[test]
+#[cfg(feature = "bench")]
+fn the_source_of_each_metric_is_told() {
+    let page = fs::read_to_string(Path::new(ROOT).join("docs/measuring.md")).unwrap();
+    let words = code(&page);
+    for metric in kvbench::bench::result::metric::METRICS {
+        assert!(words.iter().any(|word| word == metric.name), "docs/measuring.md lacks `{}`", metric.name);
+    }
+}
+
+/// Whoever knows an engine better finds its settings, and what could be objected to them.
+#[test]
+fn settings_of_each_local_store_are_in_the_table_of_objections() {
+    let page = fs::read_to_string(Path::new(ROOT).join("docs/engines.md")).unwrap();
+    let section =
+        page.split("\n## ").find(|section| section.starts_with("Settings in the benchmark")).unwrap();
+    let words = code(section);
+    for kind in kvbench::engine::KINDS {
+        let name = kind.info.name;
+        assert!(words.iter().any(|word| word == name), "docs/engines.md: no settings of `{name}`");
+    }
+}
