@@ -54,18 +54,24 @@ fn has_floor(cell: &Cell) -> bool {
         && !work.counts_allocations
 }
 
-/// Returns `work` for the no-op engine, with at most `keys` keys before it: half a second after 0.1 seconds of warm-up,
-/// or at most 20,000 operations if `work` only fills or empties the store.
+/// Returns `work` for the no-op engine, with at most `keys` keys before it: half a second after 0.1 seconds of warm-up;
+/// or at most 20,000 operations if `work` deletes, of at most half of the keys, or if it only fills the store.
 fn floor(work: &Workload, keys: u64) -> Workload {
     const COUNT: u64 = 20_000;
+    let has = |wanted: Operation| work.kinds().any(|kind| kind == wanted);
     let fills = work.kinds().all(|kind| kind == Operation::Insert);
     // The no-op engine sorts the keys for its scans.
-    let most = if work.kinds().any(|kind| kind == Operation::Scan) { 20_000 } else { 1_000_000 };
+    let most = if has(Operation::Scan) { 20_000 } else { 1_000_000 };
     let keys = if fills { 0 } else { keys.min(most) };
     let mut floor = Workload { rate: None, keys, ..work.clone() };
-    match work.is_steady() {
-        true => (floor.warmup_seconds, floor.seconds, floor.operations) = (0.1, Some(0.5), None),
-        false => floor.operations = work.operations.map(|count| count.min(COUNT)),
+    match (work.is_steady(), has(Operation::Delete)) {
+        (true, false) => (floor.warmup_seconds, floor.seconds, floor.operations) = (0.1, Some(0.5), None),
+        (true, true) => {
+            let most = COUNT.min(keys / 2);
+            (floor.seconds, floor.operations) =
+                (None, Some(work.operations.map_or(most, |count| count.min(most))));
+        }
+        (false, _) => floor.operations = work.operations.map(|count| count.min(COUNT)),
     }
     floor
 }
