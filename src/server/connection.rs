@@ -248,8 +248,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         next_step(batch, (mode, session.space), transaction, &self.local.shared.context.store)
     }
 
-    /// Waits as WAIT and WAITAOF require, after sending the replies to earlier requests, which end at `start`. The reply
-    /// to WAITAOF, which begins there, is replaced once the result of the sync is known.
+    /// Waits as WAIT and WAITAOF require, after sending the replies to earlier requests, which end at `start`. The
+    /// reply to WAITAOF, which begins there, is replaced once the result of the sync is known.
     async fn wait_for_sync(
         &mut self,
         wait: WaitRequest,

@@ -456,8 +456,8 @@ fn watch_key(txn: &mut Txn<'_>) -> Result<Watch, Error> {
     Ok(txn.watch(b"key", &HashSet::new())?.unwrap())
 }
 
-/// A commit that fails undoes its marks of a watched key. It leaves the key alone if all clients have unwatched it since,
-/// and others watch it now, whatever the commit writes to it then.
+/// A commit that fails undoes its marks of a watched key. It leaves the key alone if all clients have unwatched it
+/// since, and others watch it now, whatever the commit writes to it then.
 #[test]
 fn failed_commit_leaves_a_key_alone_that_is_watched_again() {
     for (writes_before, writes_after) in [(1, 0), (2, 1), (0, 1), (3, 3)] {

@@ -37,8 +37,8 @@ pub(super) struct WatchTable {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Touch<'g> {
     stored: &'g [u8],
-    /// Number of the entry of the watch table. All clients may unwatch the key before the commit fails, and others watch
-    /// it, in a new entry.
+    /// Number of the entry of the watch table. All clients may unwatch the key before the commit fails, and others
+    /// watch it, in a new entry.
     entry: u64,
 }
 
