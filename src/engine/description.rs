@@ -246,7 +246,7 @@ pub enum Status {
     Experimental,
     /// The engine's data are on other machines.
     Distributed,
-    /// The engine exists for the benchmark or for tests, and is in no list.
+    /// The engine exists for the benchmark or for tests, and `kvbench stores` does not list it.
     Synthetic,
 }
 

@@ -298,8 +298,8 @@ impl Store {
         Source::Engine(&*self.engine, &self.corrupt_reads)
     }
 
-    /// Reads keys like [`Store::read`], but continues after a value that cannot be read. The remaining keys are
-    /// then read under a later snapshot.
+    /// Reads keys like [`Store::read`], but continues after a value that cannot be read: `visit` gets its error, and
+    /// the remaining keys are read under a later snapshot.
     fn read_each(&self, keys: &[&[u8]], visit: &mut VisitRead<'_>) -> Result<(), Error> {
         Ok(self.corrupt_reads.read_each(&*self.engine, keys, visit)?)
     }

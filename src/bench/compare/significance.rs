@@ -103,8 +103,8 @@ struct Group<'s> {
 }
 
 impl Judgement {
-    /// Tests the changes of all `series`, each of which is one metric of one cell in two runs. Changes below `margin`
-    /// count as equal.
+    /// Tests the changes of all `series`, each of which is one metric of one cell in two runs: whether a change is
+    /// significant, and whether it is shown to be smaller than `margin`, so that it counts as equal.
     pub fn of(series: &[Series], margin: Margin) -> Self {
         let groups = groups(series);
         let mut stores: Vec<Finding> = groups.iter().flat_map(Group::findings).collect();

@@ -128,8 +128,8 @@ fn writes_durably(entry: &Entry<'_>) -> bool {
     is_warm(entry) && writes(entry) >= MOSTLY && !entry.concurrent && is_durable(entry)
 }
 
-/// Returns `true` if one thread commits the writes of all: in process with kvbench's group commit, over the wire in the
-/// server.
+/// Returns `true` if one thread commits the writes of all threads or clients. That is so in process with kvbench's
+/// group commit, and always over the wire, where the server commits.
 fn is_grouped(entry: &Entry<'_>) -> bool {
     let target = &entry.cell.target;
     target.access == Access::Wire || target.commits == Commits::Groups

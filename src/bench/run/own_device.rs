@@ -39,8 +39,8 @@ pub fn mount_at(directory: &Path, bytes: u64, read_ahead_kib: Option<u64>) -> Re
     mount_like(queue_of(directory).as_deref(), directory, bytes, read_ahead_kib)
 }
 
-/// Does what [`mount_at`] does. `real` is the directory with the settings that the new device takes over: those of the
-/// device below `directory`.
+/// Does what [`mount_at`] does. `real` is the directory in `/sys` from which the new device takes its write cache
+/// setting and, without `read_ahead_kib`, its read-ahead: see [`queue_of`]. `None`: the kernel's defaults.
 #[cfg(target_os = "linux")]
 fn mount_like(
     real: Option<&Path>,

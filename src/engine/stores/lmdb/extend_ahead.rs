@@ -18,7 +18,8 @@ use std::{
 /// Minimum number of bytes of LMDB's file behind the data that are in the page cache before a write.
 const AHEAD: u64 = 2 << 20;
 
-/// Number of bytes that an extension of LMDB's file reads ahead in addition to [`AHEAD`].
+/// Number of bytes beyond the minimum of [`AHEAD`] up to which an extension goes, so that few commits need one: it
+/// extends LMDB's file and reads it ahead up to `AHEAD + STEP` bytes behind the data.
 const STEP: u64 = 4 << 20;
 
 /// State of the extension of LMDB's data file ahead of its data.
