@@ -163,8 +163,10 @@ fn state_words(state: CellStatus) -> Option<&'static str> {
         CellStatus::Figures => None,
         CellStatus::FailsNow => Some("FAILS NOW"),
         CellStatus::Mended => Some("failed in the first run, works now"),
-        CellStatus::NoFigures => Some("not compared: one of the runs has no value"),
-        CellStatus::NothingToCompare => Some("not compared: no speed, latency or size was measured"),
+        CellStatus::NoFigures => Some("not compared: at least one of the runs has no value"),
+        CellStatus::NothingToCompare => {
+            Some("not compared: no speed, latency, size or bytes read were measured")
+        }
         CellStatus::Unsupported => Some("n/a"),
         CellStatus::OtherWork => Some("not compared: the workload or its settings differ"),
     }

@@ -2,8 +2,8 @@
 //! of the publication.
 //!
 //! The experiments are suites of `plan`, which have the published results, with source, machine and date, as JSON.
-//! `published` reads the JSON; `measured` finds the metrics of a run; `tidwall_kvbench`, `kvstore_bench`, `store_columns` and `ycsb` are the
-//! layouts, made with `markdown_table` and `bar_chart`.
+//! `published` reads the JSON; `measured` finds the metrics of a run; `tidwall_kvbench`, `kvstore_bench`,
+//! `store_columns` and `ycsb` are the layouts, made with `markdown_table` and `bar_chart`.
 
 mod bar_chart;
 mod kvstore_bench;

@@ -67,7 +67,8 @@ fn floor(work: &Workload, keys: u64) -> Workload {
     match (work.is_steady(), has(Operation::Delete)) {
         (true, false) => (floor.warmup_seconds, floor.seconds, floor.operations) = (0.1, Some(0.5), None),
         (true, true) => {
-            let most = COUNT.min(keys / 2);
+            let most = COUNT.min(keys / 2).max(1);
+            floor.warmup_seconds = floor.warmup_seconds.min(0.1);
             (floor.seconds, floor.operations) =
                 (None, Some(work.operations.map_or(most, |count| count.min(most))));
         }

@@ -14,8 +14,8 @@ use super::{
     hint::{self, Entry, Hint},
     key_table::{ValuePosition, record_size},
     load_hint,
-    segment::Segment,
     reads_and_writes::Files,
+    segment::Segment,
     space_reserve::Fruitless,
 };
 use crate::engine::{Batch, Error, KeyRange, Result, files, key_value_headers, memory_table::Table};

@@ -12,7 +12,7 @@
 //!
 //! The [`manifest`] lists the segments, so that the loss of one is detected.
 //!
-//! Modules in the order of the data: [`open`] (start), [`reads_and_writes`] (reads and writes), [`merge`], [`background`].
+//! Modules in the order of the data: [`open`] (start), [`reads_and_writes`], [`merge`], [`background`].
 
 mod background;
 mod corrupt_keys;
@@ -24,8 +24,8 @@ mod lock;
 mod manifest;
 mod merge;
 mod open;
-mod segment;
 mod reads_and_writes;
+mod segment;
 mod space_reserve;
 #[cfg(test)]
 mod tests;

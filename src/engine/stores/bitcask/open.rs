@@ -8,8 +8,8 @@ use super::{
     load_hint,
     lock::{LOCK, LOCK_TEXT, Lock},
     manifest::{self, FIRST_LEN, FRESH, MANIFEST, Manifest},
-    segment::{OpenFiles, Segment, Segments, id_of, name_of, path_of},
     reads_and_writes::Files,
+    segment::{OpenFiles, Segment, Segments, id_of, name_of, path_of},
 };
 use crate::engine::{
     CheckReport, Error, OpenOptions, Result,

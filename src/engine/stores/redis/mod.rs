@@ -10,12 +10,12 @@ mod fsync_check;
 mod key_encoding;
 mod login;
 mod node;
+mod optimistic_transaction;
 mod pipeline;
 mod request_encoding;
 mod routing;
 mod scripts;
 mod slot_map;
-mod optimistic_transaction;
 
 use crate::engine::{
     Batch, Check, Engine, Error, Info, KeyRange, Kind, Location, OpenOptions, Result, Transaction, VisitPair,
@@ -24,8 +24,8 @@ use crate::engine::{
 use description::{INFO, NAME};
 use key_encoding::{Keys, SLOTS};
 use login::Login;
-use routing::Cluster;
 use optimistic_transaction::OptimisticTransaction;
+use routing::Cluster;
 
 /// Entry of `redis` in the list of engines.
 pub const KIND: Kind = Kind::new(&INFO, Redis::open, |_| false, Check::InPlace(|_| Err(no_files())));

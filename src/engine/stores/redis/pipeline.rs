@@ -8,9 +8,9 @@
 use super::{
     description::NAME,
     node::{NoReply, Node, Refusal, Sent},
+    optimistic_transaction::{check, check_count},
     request_encoding,
     routing::{ASKING, Cluster, MAX_REDIRECTIONS, refused, unavailable},
-    optimistic_transaction::{check, check_count},
 };
 use crate::engine::{Batch, Error, Result, WriteOp};
 use hashbrown::{HashMap, hash_map::Entry};
@@ -27,6 +27,7 @@ struct Part<'b> {
     ops: &'b [WriteOp<'b>],
     /// Address of the node to which an ASK redirection points; `None` to send to the master of the slot.
     asking: Option<Arc<str>>,
+    /// Number of redirections since the start of the part or its last pause.
     redirections: usize,
 }
 

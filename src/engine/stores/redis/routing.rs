@@ -58,8 +58,7 @@ struct Redirections {
     asking: Option<Arc<str>>,
     /// Address of the node that has sent the last ASK redirection; `None` if there was none.
     moving: Option<Arc<str>>,
-    /// Number of error replies that did not end the request (redirections and temporary errors), since its start or
-    /// since the last pause after more than [`MAX_REDIRECTIONS`].
+    /// Number of redirections since the start of the request or its last pause.
     redirections: usize,
     /// Time of the request's first failure: no reply, a temporary error, or too many redirections; `None` before.
     failing_since: Option<Instant>,

@@ -21,10 +21,9 @@ use std::{
 };
 
 /// Entry of the engine `sqlite` in the list of engines.
-pub const KIND: Kind =
-    Kind::new(&INFO, Sqlite::open, recognise, Check::OnCopy(check_copy))
-        .with_coordination_files(&[INDEX])
-        .with_settings(settings);
+pub const KIND: Kind = Kind::new(&INFO, Sqlite::open, recognise, Check::OnCopy(check_copy))
+    .with_coordination_files(&[INDEX])
+    .with_settings(settings);
 
 const NAME: &str = "sqlite";
 
