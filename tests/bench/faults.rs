@@ -59,7 +59,9 @@ fn a_wrong_value_makes_every_suite_fail() {
     let dir = with_data();
     for suite in works() {
         let (tables, complaints) = run(dir.path(), &suite, "wrong-value");
-        assert!(complaints.contains("a value that differs from what was written"), "{suite:?}: {complaints}");
+        // The second is that of a recovery: without a device of its own, the suite storage measures nothing else.
+        let wrong = ["a value that differs from what was written", "a value that nobody wrote"];
+        assert!(wrong.iter().any(|words| complaints.contains(words)), "{suite:?}: {complaints}");
         assert!(tables.contains("failed"), "{suite:?}: {tables}");
     }
 }
