@@ -212,7 +212,8 @@ const FOREIGN: [&str; 13] = [
 #[test]
 fn flags_between_backquotes_are_flags() {
     let dir = tempfile::tempdir().unwrap();
-    let commands = ["serve", "bench", "report", "compare", "duel", "stores", "check", "repair"];
+    let commands =
+        ["serve", "bench", "report", "compare", "duel", "export", "reproduce", "stores", "check", "repair"];
     let linux =
         if cfg!(all(target_os = "linux", feature = "torture")) { &["calibrate", "torture"][..] } else { &[] };
     let help = commands.iter().chain(linux).map(|command| run(dir.path(), &[command, "--help"]).stdout);
