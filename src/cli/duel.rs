@@ -44,7 +44,7 @@ pub struct Duel {
     #[arg(value_name = "NEW")]
     new: Option<PathBuf>,
     /// Workloads of a published benchmark that can be measured one by one (ycsb); without it, --mix
-    #[arg(long, value_parser = suite_parser(suites::of_bench()))]
+    #[arg(long, value_parser = suite_parser(suites::bench_suites()))]
     suite: Option<&'static Suite>,
     /// Workloads of the suite to measure, such as b,c of ycsb [default: all]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "suite")]

@@ -122,7 +122,6 @@ fn remedy(owner: &Option<&'static str>) -> String {
 }
 
 /// Returns `true` for ENOSPC, EDQUOT and EFBIG: disk, quota or file size limit exhausted.
-#[allow(dead_code, reason = "for engines that a build may lack")]
 pub(crate) fn is_out_of_space(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)

@@ -118,8 +118,8 @@ impl Kind {
 }
 
 impl Kind {
-    /// Fails if the data are to be on other machines and the engine has them on this machine, or the reverse. It does
-    /// not check whether the engine supports `--path :memory:`.
+    /// Fails if `location` is on other machines and the engine has its data on this machine, or the reverse. Does not
+    /// check whether the engine supports `--path :memory:`.
     fn check_location(&self, location: &Location) -> Result<()> {
         let what = match (location, self.info.capabilities.multi_writer) {
             (Location::Path(_) | Location::Memory, true) => "keeps its data on other machines",

@@ -56,7 +56,7 @@ pub(super) struct Connection<S> {
     stream: S,
     pub(super) local: Rc<WorkerState>,
     pub(super) session: Session,
-    pub(super) decoder: Decoder,
+    decoder: Decoder,
     protocol: Protocol,
     /// Buffers that the connection keeps while it receives a large request; otherwise they are in the worker's pool.
     kept_batch: Option<Box<RequestBatch>>,
@@ -73,7 +73,7 @@ pub(super) struct Connection<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub fn new(stream: S, local: Rc<WorkerState>, session: Session) -> Self {
-        let decoder = Decoder::new(limits(&local, &session));
+        let decoder = Decoder::new(Limits::default());
         let idle = IdleTimer::new(session.client().clone(), local.shared.context.clone());
         Self {
             stream,

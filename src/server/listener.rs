@@ -286,7 +286,7 @@ fn is_stale_socket(path: &Path) -> Result<bool, Error> {
     is_stale(UnixStream::connect(path).map(drop)).map_err(unix_error(path))
 }
 
-/// Returns `true` if nobody listens at a socket file, and `false` if the file has gone, according to the result of an
+/// Returns `true` if no program listens at a socket file, and `false` if the file has gone, according to the result of an
 /// attempt to connect to it. Fails if a program listens there, or may do so, such as one of another user.
 fn is_stale(connected: io::Result<()>) -> io::Result<bool> {
     let Err(error) = connected else { return Err(io::ErrorKind::AddrInUse.into()) };

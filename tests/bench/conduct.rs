@@ -231,7 +231,7 @@ fn no_suite_but_xdag_reads_a_file() {
         stderr(&bench(dir.path(), &[suite, &["--stores", "map", "--data", "x", "--dry-run"]].concat()))
     };
     assert!(told(&[]).contains("--data: only --suite xdag reads a file"), "{}", told(&[]));
-    for suite in suites::of_bench() {
+    for suite in suites::bench_suites() {
         let text = told(&["--suite", suite.name]);
         let is_read = text.contains("--data x: ");
         assert_eq!(is_read, suite.name == "xdag", "{}: {text}", suite.name);

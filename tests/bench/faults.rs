@@ -14,7 +14,7 @@ const MIXES: &[&[&str]] = &[
 
 /// Returns the flags of every suite, and those of work without one.
 fn works() -> Vec<Vec<&'static str>> {
-    let suites = suites::of_bench().map(|suite| match suite.name {
+    let suites = suites::bench_suites().map(|suite| match suite.name {
         "xdag" => vec!["--suite", "xdag", "--data", "blocks"],
         name => vec!["--suite", name],
     });

@@ -183,7 +183,7 @@ fn short_help_shows_ten_flags_and_leads_to_the_long_one() {
         assert!(self::flags(&long).len() > 30 && long.lines().count() > 2 * help.lines().count());
     }
     let help = output(&["bench", "-h"]);
-    for suite in kvbench::bench::plan::suites::of_bench() {
+    for suite in kvbench::bench::plan::suites::bench_suites() {
         assert_eq!(help.matches(&format!("\n  {:<10} ", suite.name)).count(), 1, "{}: {help}", suite.name);
     }
 }

@@ -37,8 +37,7 @@ const MOST_VERIFIED: f64 = 10.0;
 /// latency, or a percentile up to the 99th, exceeds that time. A larger value is possible, but the time outside the
 /// engine was too long for it to prove anything.
 const UNDECIDED: (f64, f64) = (0.5, 1000.0);
-/// The same sum as [`UNDECIDED`] for the largest latencies, from the 99.9th percentile on, which are often those of a
-/// paused machine.
+/// Sum as in [`UNDECIDED`] for the 99.9th percentile and larger latencies, which are often those of a paused machine.
 const UNDECIDED_LARGEST: (f64, f64) = (1.0, 10_000.0);
 /// Maximum relative error of a latency from a histogram with three significant digits, and of its mean.
 const DIGITS: f64 = 0.002;

@@ -51,17 +51,18 @@ impl Part {
     pub fn of(series: &[&Series], least: f64) -> Self {
         let weights: Vec<f64> = series.iter().map(|one| 1.0 / (noise(one) + least * least)).collect();
         let logs = [0, 1].map(|run| {
-            let cells: Vec<&Logs> = series.iter().filter_map(|one| one.logs.get(run)).collect();
-            let mean = |value: &dyn Fn(&Logs) -> Option<f64>| {
+            let logs = series.iter().filter_map(|one| one.logs.get(run));
+            let cells: Vec<(f64, Logs)> = logs.map(|logs| (level(logs), residuals(logs))).collect();
+            let mean = |value: &dyn Fn(&(f64, Logs)) -> Option<f64>| {
                 let values =
-                    cells.iter().zip(&weights).filter_map(|(logs, weight)| Some((value(logs)?, weight)));
+                    cells.iter().zip(&weights).filter_map(|(cell, weight)| Some((value(cell)?, weight)));
                 let (sum, all) = values
                     .fold((0.0, 0.0), |(sum, all), (value, weight)| (sum + value * weight, all + weight));
                 sum / all
             };
-            let mean_level = mean(&|logs| Some(level(logs)));
-            let deviation = |repetition: &u32| mean(&|logs| Some(logs.get(repetition)? - level(logs)));
-            let repetitions = cells.iter().flat_map(|logs| logs.keys());
+            let mean_level = mean(&|(level, _)| Some(*level));
+            let deviation = |repetition: &u32| mean(&|(_, deviations)| deviations.get(repetition).copied());
+            let repetitions = cells.iter().flat_map(|(_, deviations)| deviations.keys());
             let deviations = repetitions.map(|repetition| (*repetition, deviation(repetition))).collect();
             residuals(&deviations)
                 .into_iter()

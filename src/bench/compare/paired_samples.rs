@@ -104,20 +104,21 @@ impl Series {
             Compression::None => target.store_and_side(),
             compression => format!("{}/{compression}", target.store_and_side()),
         };
-        let fewest = runs.map(|run| repetitions(run, cell)).into_iter().min().unwrap_or(0);
+        let found = runs.map(|run| (repetitions(run, cell), logs(run, cell, aspect)));
+        let fewest = found.iter().map(|(count, _)| *count).min().unwrap_or(0);
         // Other processes change no number of bytes.
         let is_of_bytes = matches!(aspect, ComparedMetric::Size | ComparedMetric::Reads);
         let group_size = if is_of_bytes { 1 } else { (fewest / MIN_GROUPS).max(1) };
-        let logs = runs.map(|run| (repetitions(run, cell) / group_size, logs(run, cell, aspect)));
         let series = Self {
             id: cell.id.clone(),
             store,
             level: Level::of(target),
             reference: cell.reference,
             aspect,
-            medians: logs.each_ref().map(|(_, logs)| middle(logs)),
+            medians: found.each_ref().map(|(_, logs)| middle(logs)),
             group_size,
-            logs: logs.map(|(groups, logs)| best_of_groups(logs, groups, group_size, aspect.better())),
+            logs: found
+                .map(|(count, logs)| best_of_groups(logs, count / group_size, group_size, aspect.better())),
         };
         series.logs.iter().all(|logs| !logs.is_empty()).then_some(series)
     }

@@ -11,8 +11,8 @@
 //! - *each store* over all its levels, which detects smaller losses.
 //! - *each cell*, relative to the shift that all stores share, for losses of one workload alone.
 //!
-//! Of 10 repetitions or more, only the best of each of at least five groups counts, because other processes only
-//! take time away; file sizes of all repetitions count. The noise is that of the repetitions or groups, plus the
+//! With 10 repetitions or more, only the best of each of at least five groups counts, because other processes only
+//! take time away; file sizes and bytes read of all repetitions count. The noise is that of the repetitions or groups, plus the
 //! variation between runs. Where most stores differ by more than that, the errors of all single stores' changes are
 //! widened until the median change is as large as expected, which is how genetics deals with unknown population
 //! strata (Devlin and Roeder, Genomic Control, 1999). Holm's correction limits the probability that a comparison
@@ -185,7 +185,7 @@ fn between(aspect: ComparedMetric) -> BetweenRuns {
     match aspect {
         ComparedMetric::Speed => BetweenRuns { store: 0.015, machine: 0.04, cell: 0.03 },
         ComparedMetric::P99 => BetweenRuns { store: 0.05, machine: 0.08, cell: 0.08 },
-        // That of bytes read was not measured; it is taken to be that of sizes.
+        // The variation of bytes read was not measured; it is taken to be that of sizes.
         ComparedMetric::Size | ComparedMetric::Reads => {
             BetweenRuns { store: 0.02, machine: 0.02, cell: 0.05 }
         }

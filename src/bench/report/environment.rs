@@ -5,7 +5,7 @@ use crate::{
         Calibration, Environment, Run, Target, comparability::Level, metric::Unit, number_format,
         run_file::RunFile,
     },
-    engine::{Durability, Fsync, Kind, Location, OpenOptions, Setting, synthetic},
+    engine::{Fsync, Kind, Location, OpenOptions, Setting, synthetic},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -129,13 +129,10 @@ fn settings(run: &Run) -> String {
 /// Returns the settings of the stores' libraries that follow from those that were given, by the engines of this build.
 /// If they are not the same for all cells of a store, each is preceded by the fsync policies for which they are.
 fn computed_settings(run: &Run) -> String {
-    let mut computed: BTreeMap<(&str, String), BTreeSet<String>> = BTreeMap::new();
+    let mut computed: BTreeMap<(&str, String), BTreeSet<&str>> = BTreeMap::new();
     for target in own_targets(run) {
-        let level = Level::of(target);
-        let (location, fsync) = match level.durability {
-            Some(Durability::Files(fsync)) => (Location::Path(PathBuf::new()), fsync),
-            Some(Durability::Memory) | None => (Location::Memory, Fsync::No),
-        };
+        let location = if target.persistent { Location::Path(PathBuf::new()) } else { Location::Memory };
+        let fsync = target.fsync.unwrap_or(Fsync::No);
         let options = OpenOptions { cache_size: target.cache_bytes, ..OpenOptions::new(location, fsync) };
         let settings = Kind::find(&target.store).map_or(Vec::new(), |kind| (kind.settings)(&options));
         let words = settings.into_iter().map(|(name, value)| match value {
@@ -143,17 +140,17 @@ fn computed_settings(run: &Run) -> String {
             Setting::Mode(mode) => format!("{name} {mode}"),
         });
         let words = words.collect::<Vec<_>>().join(", ");
-        let durability = level.durability.map_or("durability unknown", Durability::word);
-        computed.entry((target.store.as_str(), words)).or_default().insert(durability.to_owned());
+        let policy = Level::of(target).durability_word();
+        computed.entry((target.store.as_str(), words)).or_default().insert(policy);
     }
     computed.retain(|(_, words), _| !words.is_empty());
-    let line = |((store, words), policies): (&(&str, String), &BTreeSet<String>)| match computed
+    let line = |((store, words), policies): (&(&str, String), &BTreeSet<&str>)| match computed
         .keys()
         .filter(|(other, _)| other == store)
         .count()
     {
         1 => format!("{store}: {words}"),
-        _ => format!("{store} ({}): {words}", policies.iter().cloned().collect::<Vec<_>>().join(", ")),
+        _ => format!("{store} ({}): {words}", policies.iter().copied().collect::<Vec<_>>().join(", ")),
     };
     computed.iter().map(line).collect::<Vec<_>>().join("; ")
 }

@@ -356,7 +356,7 @@ impl<'r, 'a> Draft<'r, 'a> {
             State::Unsupported(reason) => Some(("n/a".to_owned(), format!("n/a: {reason}"))),
             State::Sound | State::Missing => None,
         });
-        let other = || self.others.get(label).map(Difference::words);
+        let other = || self.others.get(label).map(Difference::description);
         reasons.min().or_else(other).unwrap_or_else(|| ("\u{2013}".to_owned(), "not measured".to_owned()))
     }
 }
@@ -396,7 +396,7 @@ impl Difference {
     }
 
     /// Returns the difference in few words and as a clause.
-    fn words(&self) -> (String, String) {
+    fn description(&self) -> (String, String) {
         let brief = match self {
             Self::Work => "other work".to_owned(),
             Self::Loss(_) => "other loss bound".to_owned(),

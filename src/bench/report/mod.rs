@@ -3,10 +3,9 @@
 //! `ranking` ranks the stores of each workload and says who is left out. `report_tables` arranges the cells of the
 //! runs (`measured_cell`) as tables, `comparison_group` finds the cells that can be compared, `matrix` compares stores
 //! in each of the `scenarios`, and `interactive_ranking` provides the data with which the page compares them for a
-//! reader's own mix. `store_properties` holds the loss bounds, memory and recovery time of each store, and `cell_properties`
-//! those of one cell. `markdown`, `html` and `csv` only format these results.
+//! reader's own mix. `store_properties` holds the loss bounds, memory and recovery time of each store.
+//! `markdown`, `html` and `csv` only format these results.
 
-mod cell_properties;
 mod chart_groups;
 mod charts;
 mod comparison_group;

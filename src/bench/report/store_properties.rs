@@ -18,8 +18,8 @@ pub struct StoreProperties {
     pub family: String,
     /// `true` if the store keeps all its data in memory.
     pub holds_all: bool,
-    /// For each fsync policy under which the store was measured with files: its name, and the loss bounds of this
-    /// build's engine after a kill and after a power cut, as text. Empty if this build does not have the engine.
+    /// Name of each fsync policy under which the store was measured with files, with the loss bounds of this build's
+    /// engine after a kill and after a power cut, as text. Empty if this build does not have the engine.
     pub losses: Vec<(&'static str, &'static str, &'static str)>,
     /// Peak memory in the cell with the most data, and the size of that data, as text.
     pub memory: Option<String>,

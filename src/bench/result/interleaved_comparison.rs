@@ -1,7 +1,7 @@
 //! Interleaved comparison (`--interleave`): the stores of a table take turns; its measurements and verdicts.
 
 use super::{
-    disturbance::Disturbance,
+    measurement::Disturbance,
     statistics::{
         looks::Looks,
         margin::Margin,

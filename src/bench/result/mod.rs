@@ -8,7 +8,6 @@
 mod cell;
 pub mod comparability;
 mod comparison_estimate;
-mod disturbance;
 mod duel;
 pub mod equal_work;
 pub mod harness_share;
@@ -26,10 +25,9 @@ pub use cell::{
     Access, Cell, CellKind, Commits, Figure, Loses, OPERATIONS, Operation, Order, OwnDevice, Side, Size,
     Target, Workload,
 };
-pub use disturbance::Disturbance;
 pub use duel::{BuildDescription, Duel, Program};
 use interleaved_comparison::Comparison;
-pub use measurement::{FileSize, Latency, Measurement};
+pub use measurement::{Disturbance, FileSize, Latency, Measurement};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{looks::Looks, margin::Margin};

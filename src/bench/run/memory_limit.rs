@@ -249,7 +249,7 @@ fn places(own: &str, mounts: &str) -> Vec<(Version, PathBuf)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{result::Environment, run::warn_of_swap};
+    use crate::bench::{result::Environment, run::warn};
 
     const UNIFIED: &str = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n";
     const OLD: &str = "33 24 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
@@ -324,7 +324,7 @@ mod tests {
             assert_eq!(failed.swap_warning(0), None, "a machine without swap");
             // Each start of the run warns, and the result has the warning once.
             let mut environment = Environment::default();
-            (0..2).for_each(|_| warn_of_swap(&mut environment, &failed, 1024));
+            (0..2).for_each(|_| warn(&mut environment, failed.swap_warning(1024).unwrap()));
             let [warning] = &environment.warnings[..] else { panic!("{:?}", environment.warnings) };
             assert!(warning.contains(&format!("does not limit swap ({swap}: No such file")), "{warning}");
         }

@@ -261,8 +261,8 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
     let jobs: Vec<Vec<Cell>> = jobs(&run.cells);
     // Each job has a group of its own; this one shows whether one can be made.
     let group = options.conduct.memory_limit.map(MemoryGroup::new).transpose().map_err(Error::Conduct)?;
-    if let Some(group) = group {
-        warn_of_swap(&mut run.environment, &group, memory_limit::swap_kib());
+    if let Some(warning) = group.and_then(|group| group.swap_warning(memory_limit::swap_kib())) {
+        warn(&mut run.environment, warning);
     }
     let memory_limit = options.conduct.memory_limit.map(|limit| limit + driver_memory(options, run));
     let bar = bar(u64::from(run.repetitions) * jobs.len() as u64);
@@ -315,13 +315,6 @@ fn warn(environment: &mut Environment, warning: String) {
         eprintln!("kvbench: warning: {warning}");
     }
     environment::add_warning(environment, warning);
-}
-
-/// Adds a warning to the result if the machine has swap, of `swap_kib` KiB, and the control group does not limit it.
-fn warn_of_swap(environment: &mut Environment, group: &MemoryGroup, swap_kib: u64) {
-    if let Some(warning) = group.swap_warning(swap_kib) {
-        warn(environment, warning);
-    }
 }
 
 /// Returns the memory of the driver in bytes, which is measured and recorded once in a run with `--memory-limit`. If it

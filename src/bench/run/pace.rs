@@ -111,4 +111,17 @@ mod tests {
         assert_eq!(pace.left(5_000_000, u64::MAX), None);
         assert_eq!(Pace::new(None, 0, 0, 1).left(10, u64::MAX), None);
     }
+
+    /// A start that was only looked at is one of those that are left.
+    #[test]
+    fn no_more_starts_are_missed_than_operations_were_left() {
+        // 1000 per second for 10 ms.
+        let pace = Pace::new(Some(1000.0), 0, 0, 1);
+        let mut seen = pace;
+        seen.next(0);
+        let missed = |pace: &Pace| {
+            [0, 1, 3, 10, u64::MAX].map(|left| pace.left(10_000_000, left).map_or(0, |starts| starts.count))
+        };
+        assert_eq!((missed(&pace), missed(&seen)), ([0, 1, 3, 10, 10], [0, 1, 3, 9, 9]));
+    }
 }

@@ -226,12 +226,9 @@ pub(super) fn drop_unequal_sizes<'c>(cells: impl Iterator<Item = (&'c mut Measur
         if !unequal {
             continue;
         }
-        measurement.space_amplification = None;
+        (measurement.space_amplification, measurement.settled_size) = (None, None);
         let sizes = [
-            (
-                "disk_bytes",
-                measurement.disk_bytes.take().is_some() | measurement.settled_size.take().is_some(),
-            ),
+            ("disk_bytes", measurement.disk_bytes.take().is_some()),
             ("live_bytes", measurement.live_size.take().is_some()),
             ("closed_bytes", measurement.closed_size.take().is_some()),
         ];

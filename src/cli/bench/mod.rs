@@ -47,7 +47,7 @@ To continue a run that was stopped, repeat the command with --resume.";
 #[derive(Args, Debug)]
 pub struct Bench {
     /// Workloads of a published benchmark; without it, --mix and the flags under "Workload without a suite"
-    #[arg(long, value_parser = suite_parser(suites::of_bench()))]
+    #[arg(long, value_parser = suite_parser(suites::bench_suites()))]
     suite: Option<&'static Suite>,
     /// Workloads of the suite to measure, such as b,c of ycsb [default: all]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "suite")]
@@ -225,7 +225,7 @@ struct WireFlags {
 
 /// Returns the part of `kvbench bench -h` with a line for each suite, and some examples.
 pub(super) fn short_help() -> String {
-    let mut text = format!("Suites:\n{}\n\nExamples:\n", suite_lines(suites::of_bench(), 10));
+    let mut text = format!("Suites:\n{}\n\nExamples:\n", suite_lines(suites::bench_suites(), 10));
     text.push_str("  kvbench bench --suite ycsb --stores lmdb,redb --quick\n");
     text.push_str("  kvbench bench --mix get=0.9,update=0.1 --value-bytes 1KiB --may-lose second --quick\n");
     text.push_str("All flags, in groups: kvbench bench --help");

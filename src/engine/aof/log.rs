@@ -1,7 +1,7 @@
 //! The open append-only file (AOF): appends, syncs, and refusal of writes after a failure.
 
 use super::{
-    super::{Batch, Error, Result, files},
+    super::{Batch, Error, Result, error::is_out_of_space, files},
     append::{FrameWriter, prepare},
     file::{self, Storage},
     frame::{self, FrameChain, HEADER, PIECE},
@@ -174,9 +174,8 @@ impl Aof {
     /// Cuts off what a failed write may have left in the AOF, and returns `error` as the engine's error. If the cut
     /// succeeds and the cause was lack of space, the file is intact; otherwise further writes are refused.
     fn undo(&self, storage: &dyn Storage, len: u64, error: io::Error) -> Error {
-        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         match storage.set_len(len) {
-            Ok(()) if matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) => {
+            Ok(()) if is_out_of_space(&error) => {
                 Error::Full { engine: self.engine, detail: format!("{}: {error}", self.path.display()) }
             }
             _ => self.refuse("write", error),
@@ -221,27 +220,20 @@ impl Aof {
     /// Syncs the AOF, unlocks the file for other processes and refuses all later writes. Must not run during a
     /// rewrite.
     pub(in super::super) fn close(&self) -> Result<()> {
-        let finished = self.finish();
+        let finished = match self.seal() {
+            // The AOF is complete without the marker.
+            Err(Error::Full { .. }) => Ok(()),
+            finished => finished,
+        };
         let unlocked = self.current().storage.unlock().map_err(Error::io("unlock", &self.path));
         self.refusal.get_or_init(|| "it is closed".into());
         finished.and(unlocked)
     }
 
-    /// Syncs the AOF for the last time and ends it with a sync marker that covers all of it. Returns [`Error::Full`] if
-    /// the marker cannot be written. After an error, writes can continue unless they are refused.
+    /// Removes what follows the last batch of the AOF, syncs the file, and appends a durable sync marker that covers all
+    /// of it if the AOF needs one. Returns [`Error::Full`] without space for the marker: the AOF then ends with the last
+    /// batch, and writes can continue. After any other error of the marker's write, further writes are refused.
     pub(in super::super) fn seal(&self) -> Result<()> {
-        self.finish()?;
-        if self.lock_writer()?.lacks_sync_marker {
-            let detail = format!("{}: no room for the mark at its end", self.path.display());
-            return Err(Error::Full { engine: self.engine, detail });
-        }
-        Ok(())
-    }
-
-    /// Removes what follows the last batch of the AOF, syncs the file, and appends a durable sync marker if the AOF
-    /// needs one. Without space for the marker, the AOF ends with the last batch, and that is no error. After any other
-    /// error of the marker's write, further writes are refused.
-    fn finish(&self) -> Result<()> {
         let mut writer = self.lock_writer()?;
         let (storage, len) = (self.current().storage, self.len());
         if writer.prepared > len {
@@ -251,11 +243,7 @@ impl Aof {
         self.sync_storage(&*storage)?;
         let Some(chain) = writer.chain.filter(|_| writer.lacks_sync_marker) else { return Ok(()) };
         if let Err(error) = storage.write_all_at(&chain.sync_marker(len), len) {
-            return match self.undo(&*storage, len, error) {
-                // The AOF is complete without the marker.
-                Error::Full { .. } => Ok(()),
-                error => Err(error),
-            };
+            return Err(self.undo(&*storage, len, error));
         }
         writer.lacks_sync_marker = false;
         self.len.store(len + HEADER as u64, Ordering::Release);

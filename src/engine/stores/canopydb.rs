@@ -2,7 +2,7 @@
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, FsyncSupport, Info,
-    KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Setting, Status, VisitPair,
+    KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, VisitPair,
     VisitValue, WriteOp, Writers,
     files::{self, FirstTree},
 };
@@ -16,8 +16,7 @@ use std::{
 };
 
 /// Entry of the engine `canopydb` in the list of engines.
-pub const KIND: Kind = Kind::new(&INFO, Canopy::open, recognise, Check::OnCopy(check_copy))
-    .with_settings(|options| vec![("page cache", Setting::Bytes(options.cache_size))]);
+pub const KIND: Kind = Kind::new(&INFO, Canopy::open, recognise, Check::OnCopy(check_copy));
 
 const NAME: &str = "canopydb";
 
@@ -290,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn error_of_the_tree_is_not_that_of_one_value() {
+    fn missing_tree_fails_the_whole_read() {
         let dir = tempfile::tempdir().unwrap();
         let db = open_at(dir.path(), &OpenOptions::for_check(dir.path())).unwrap();
         let engine = Canopy { db, path: dir.path().into(), refusal: OnceLock::new() };

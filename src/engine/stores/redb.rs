@@ -2,8 +2,8 @@
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
-    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Setting, Status,
-    VisitPair, VisitValue, WriteOp, Writers,
+    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, VisitPair,
+    VisitValue, WriteOp, Writers,
     files::{self, FirstFile},
 };
 use crossbeam_utils::sync::ShardedLock;
@@ -24,8 +24,7 @@ use std::{
 };
 
 /// Entry of the engine `redb` in the list of engines.
-pub const KIND: Kind = Kind::new(&INFO, Redb::open, recognise, Check::OnCopy(check_copy))
-    .with_settings(|options| vec![("cache", Setting::Bytes(options.cache_size))]);
+pub const KIND: Kind = Kind::new(&INFO, Redb::open, recognise, Check::OnCopy(check_copy));
 
 const NAME: &str = "redb";
 

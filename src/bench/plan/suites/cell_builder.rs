@@ -119,10 +119,11 @@ impl CellBuilder<'_> {
     /// Returns the ways to commit that are compared: each thread its own writes, or a commit thread those of all. Over
     /// the wire there is only one. Values with a time to live are always committed in groups.
     fn commits(&self) -> &[Commits] {
-        match (self.options.commits.as_slice(), self.access()) {
-            ([], Access::InProcess) if self.options.custom.ttl_ms.is_some() => &[Commits::Groups],
-            ([], _) | (_, Access::Wire) => &[Commits::Own],
-            (asked, Access::InProcess) => asked,
+        let has_ttl = self.options.custom.ttl_ms.is_some();
+        match self.options.commits.as_slice() {
+            [] if self.access() == Access::InProcess && has_ttl => &[Commits::Groups],
+            [] => &[Commits::Own],
+            asked => asked,
         }
     }
 
@@ -238,14 +239,12 @@ impl CellBuilder<'_> {
     pub fn target(&self, info: &Info, access: Access, durability: Durability) -> Target {
         // The no-op engine stores nothing, so it cannot lose anything.
         let durability = if synthetic::is_reference(info.name) { Durability::Memory } else { durability };
+        let (persistent, fsync) = file_and_policy(Some(durability));
         Target {
             access,
             store: info.name.into(),
-            persistent: durability != Durability::Memory,
-            fsync: Some(match durability {
-                Durability::Files(fsync) => fsync,
-                Durability::Memory => Fsync::No,
-            }),
+            persistent,
+            fsync,
             commits: Commits::Own,
             loses: Some(info.loss_at(durability).into()),
             may_lose: None,
@@ -358,7 +357,7 @@ fn fastest_within(info: &Info, most: Loses) -> Option<Fsync> {
     Fsync::ALL.into_iter().rev().find(fits)
 }
 
-/// Returns `true` if a server with this durability has files, and its fsync policy; `None` if the durability is not
+/// Returns `true` if a target with this durability has files, and its fsync policy; `None` if the durability is not
 /// known.
 fn file_and_policy(durability: Option<Durability>) -> (bool, Option<Fsync>) {
     let fsync = durability.map(|durability| match durability {

@@ -138,7 +138,7 @@ pub fn find(name: &str) -> Option<&'static Suite> {
 }
 
 /// Returns the suites of `kvbench bench --suite`.
-pub fn of_bench() -> impl Iterator<Item = &'static Suite> + Clone {
+pub fn bench_suites() -> impl Iterator<Item = &'static Suite> + Clone {
     SUITES.iter().filter(|suite| suite.published.is_none())
 }
 

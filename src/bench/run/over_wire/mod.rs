@@ -58,22 +58,20 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
         server.stop()?;
     }
     let last = job.steps().last().unwrap_or_default();
-    let report = |(cell, mut measurement): (&Cell, Measurement)| {
+    // Each step has one measurement for each of its cells.
+    for (measurement, cell) in measurements.iter_mut().zip(&job.cells) {
         measurement.load_seconds = load_seconds;
-        phase_result::warn_of_long_load(&mut measurement, &cell.workload);
+        phase_result::warn_of_long_load(measurement, &cell.workload);
         measurement.close_seconds = close_seconds;
         measurement.reopen_seconds = reopen_seconds;
-        if let Some(verified) = &verified {
-            verified.add_to(&mut measurement);
-        }
-        Report::of(cell, Outcome::Measured(measurement))
-    };
-    for (measurement, cell) in measurements.iter_mut().zip(&job.cells) {
         measurement.closed_size = closed_size.filter(|_| last.contains(cell));
+        if let Some(verified) = &verified {
+            verified.add_to(measurement);
+        }
     }
     drop_unequal_sizes(measurements.iter_mut().zip(&job.cells));
-    // Each step has one measurement for each of its cells.
-    Ok(job.cells.iter().zip(measurements).map(report).collect())
+    let reports = job.cells.iter().zip(measurements);
+    Ok(reports.map(|(cell, measurement)| Report::of(cell, Outcome::Measured(measurement))).collect())
 }
 
 /// Measures cells that run at the same time on one server. Returns one measurement for each cell.

@@ -11,7 +11,7 @@ use crate::bench::{
     plan::workload::Mix,
     result::{Operation, Workload},
     run::{
-        pace::{MissedStarts, Pace},
+        pace::Pace,
         recorder::{Fault, Recorder},
     },
 };
@@ -64,8 +64,6 @@ pub(super) struct Client {
     /// Read-modify-writes whose GET is done and whose SET is not sent: key number, and start in nanoseconds of the
     /// clock.
     to_write_back: VecDeque<(u64, u64)>,
-    /// Intended start of the next operation in nanoseconds of the clock, if it is not due yet; otherwise `None`.
-    due: Option<u64>,
     /// Timer of an open loop; `None` in a closed loop.
     timer: Option<Timer>,
 }
@@ -96,7 +94,6 @@ impl Client {
             input: BytesMut::with_capacity(2 * READ),
             waiting: VecDeque::new(),
             to_write_back: VecDeque::new(),
-            due: None,
             timer: prototype.paced.then(Timer::new).transpose()?,
         })
     }
@@ -115,9 +112,9 @@ impl Client {
             recorder.borrow_mut().fault(Fault::Error(format!("connection: {error}")));
         } else if end.time < u64::MAX {
             let mut recorder = recorder.borrow_mut();
-            let now = shared.clock.now();
-            let missed = missed_starts(self.due.take(), &self.pace, end.time, left);
-            missed.for_each(|starts| recorder.missed_starts(starts, now));
+            if let Some(starts) = self.pace.left(end.time, left) {
+                recorder.missed_starts(starts, shared.clock.now());
+            }
             if self.timer.is_some() && left > 0 {
                 recorder.extend_to(end.time);
             }
@@ -146,12 +143,13 @@ impl Client {
             if *left == 0 || now >= end.time || stopped || recorder.borrow().has_too_many_faults() {
                 break;
             }
-            let start = self.due.take().unwrap_or_else(|| self.pace.next(now));
+            // The schedule keeps a start that is not due yet.
+            let mut pace = self.pace;
+            let start = pace.next(now);
             if start > now {
                 if start >= end.time {
                     break;
                 }
-                self.due = Some(start);
                 if !self.waiting.is_empty() {
                     break;
                 }
@@ -161,6 +159,7 @@ impl Client {
                 }
                 continue;
             }
+            self.pace = pace;
             *left -= 1;
             if let Err(fault) = self.request(&shared.bench, start, mix) {
                 recorder.borrow_mut().fault(fault);
@@ -269,15 +268,6 @@ impl Client {
         self.output.clear();
         Ok(())
     }
-}
-
-/// Returns the intended starts of operations, at most `left`, that were due before `end` and not started: `due`, which
-/// was taken from `pace` already, and the next ones of `pace`. Times are in nanoseconds of the clock.
-fn missed_starts(due: Option<u64>, pace: &Pace, end: u64, left: u64) -> impl Iterator<Item = MissedStarts> {
-    let due = due.filter(|due| *due < end && left > 0);
-    let rest = pace.left(end, left - u64::from(due.is_some()));
-    let due = due.map(|due| MissedStarts { first: due as f64, interval: 0.0, count: 1 });
-    due.into_iter().chain(rest)
 }
 
 fn next(bytes: &[u8]) -> io::Result<Option<(RangeFrame, usize)>> {
@@ -408,21 +398,6 @@ mod tests {
         };
         settle(bench, &request, &frame, reply.unwrap_or_default(), 1, &mut recorder);
         recorder.measurement(0)
-    }
-
-    /// A start that was taken from the schedule is one of those that are left. Once it was counted in addition.
-    #[test]
-    fn no_more_starts_are_missed_than_operations_were_left() {
-        // 1000 per second for 10 ms.
-        let missed = |taken: bool, left| {
-            let mut pace = Pace::new(Some(1000.0), 0, 0, 1);
-            let due = taken.then(|| pace.next(0));
-            missed_starts(due, &pace, 10_000_000, left).map(|starts| starts.count).sum::<u64>()
-        };
-        for taken in [false, true] {
-            let counts = [0, 1, 3, 10, u64::MAX].map(|left| missed(taken, left));
-            assert_eq!(counts, [0, 1, 3, 10, 10], "{taken}");
-        }
     }
 
     #[test]

@@ -264,8 +264,8 @@ fn open_unmarked(path: &Path, room: usize, kind: ErrorKind) -> (Aof, Arc<Faulty>
     (log, faulty)
 }
 
-/// Of the errors of the write of the last sync marker, a close reports all but lack of space, and a seal all. The AOF
-/// holds all batches after each of them.
+/// A seal reports each error of the write of the last sync marker, and a close each but lack of space. The AOF holds all
+/// batches after each of them.
 #[test]
 fn error_of_the_last_mark_is_reported_unless_it_is_lack_of_space() {
     use ErrorKind::{FileTooLarge, Other, PermissionDenied, QuotaExceeded, StorageFull};

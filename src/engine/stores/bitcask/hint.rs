@@ -2,7 +2,7 @@
 
 use super::{
     key_table::{KeyTable, POSITION_LEN, ValuePosition, sum_of},
-    segment::{Segment, id_of},
+    segment::{Segment, number_of},
 };
 use crate::engine::{
     Error, Result, WriteOp,
@@ -205,11 +205,9 @@ const FRESH: &str = "hint-new";
 /// Returns the number of the segment whose hint file is called `name`, and `true` if the hint file is finished, `false`
 /// if it is still being written. `None` if `name` is no name of a hint file.
 pub(super) fn segment_of(name: &str) -> Option<(u32, bool)> {
-    let is_finished = match name.rsplit_once('.')?.1 {
-        SUFFIX => true,
-        FRESH => false,
-        _ => return None,
-    };
-    let segment = Path::new(name).with_extension("segment");
-    Some((id_of(segment.to_str()?)?, is_finished))
+    match number_of(name)? {
+        (id, SUFFIX) => Some((id, true)),
+        (id, FRESH) => Some((id, false)),
+        _ => None,
+    }
 }

@@ -28,9 +28,15 @@ pub(super) fn name_of(id: u32) -> String {
 
 /// Returns the number of the segment whose file is called `name`, or `None` if that is no name of a segment.
 pub(super) fn id_of(name: &str) -> Option<u32> {
+    number_of(name).filter(|(_, suffix)| *suffix == SUFFIX).map(|(id, _)| id)
+}
+
+/// Returns the number of the segment to which the file called `name` belongs, and the suffix of the name (what follows
+/// the first dot); `None` if the name does not begin with the ten digits of a segment.
+pub(super) fn number_of(name: &str) -> Option<(u32, &str)> {
     let (id, suffix) = name.split_once('.')?;
     let is_number = id.len() == 10 && id.bytes().all(|byte| byte.is_ascii_digit());
-    if is_number && suffix == SUFFIX { id.parse().ok() } else { None }
+    if is_number { Some((id.parse().ok()?, suffix)) } else { None }
 }
 
 /// Number of segment files that are kept open, and its maximum.

@@ -286,16 +286,12 @@ mod tests {
         *,
     };
 
-    fn line(line: &str) -> Reply {
-        Reply::Line(line.into())
-    }
-
     #[test]
     fn values_of_many_slots_are_in_the_order_of_the_keys() {
         let node = FakeNode::start();
         let cluster = node.cluster(b"p/");
         // {b} is in slot 3,300, {a} in 15,495.
-        node.answer([line("*2\r\n$1\r\n1\r\n$1\r\n1"), line("*2\r\n$-1\r\n$1\r\n2")]);
+        node.answer([Reply::line("*2\r\n$1\r\n1\r\n$1\r\n1"), Reply::line("*2\r\n$-1\r\n$1\r\n2")]);
         let long = vec![b'k'; MAX_KEY];
         let keys: [&[u8]; 5] = [b"{a}none", b"{b}one", &long, b"{a}two", b"{b}one"];
         let values = cluster.values(&keys).unwrap();
@@ -312,7 +308,7 @@ mod tests {
     fn grouped_read_returns_none_only_for_keys_of_a_silent_node() {
         let node = FakeNode::start();
         let cluster = node.cluster(b"p/");
-        node.answer([line("-CLUSTERDOWN a test"), line("*1\r\n$1\r\n2")]);
+        node.answer([Reply::line("-CLUSTERDOWN a test"), Reply::line("*1\r\n$1\r\n2")]);
         assert_eq!(cluster.values_now(&[b"{a}two", b"{b}one"]), [Some(Some(b"2".to_vec())), None]);
         node.answer([Reply::Close]);
         assert_eq!(cluster.values_now(&[b"{a}two"]), [None]);
@@ -320,7 +316,7 @@ mod tests {
         assert_eq!(cluster.values_now(&[b"{a}two"]), [None]);
         assert_eq!(node.seen().len(), 3);
         // A read of one client sends to the node all the same.
-        node.answer([line("*1\r\n$1\r\n2")]);
+        node.answer([Reply::line("*1\r\n$1\r\n2")]);
         assert_eq!(cluster.values(&[b"{a}two"]).unwrap(), [Some(b"2".to_vec())]);
         assert_eq!(node.seen().len(), 4);
     }

@@ -17,6 +17,13 @@ pub(super) enum Reply {
     Close,
 }
 
+impl Reply {
+    /// Returns the reply with the text `line`.
+    pub fn line(line: &str) -> Self {
+        Self::Line(line.into())
+    }
+}
+
 /// Fake node of a Redis Cluster that has all hash slots, on a port of this machine.
 #[derive(Clone, Default)]
 pub(super) struct FakeNode {

@@ -205,7 +205,7 @@ mod tests {
     fn clear_and_set(node: &FakeNode, keys: &[Vec<u8>], answer: &str) -> Result<()> {
         let cluster = node.cluster(b"{p}");
         let lines = ["*1\r\n$4\r\n{p}a", ":1", answer];
-        node.answer(lines.map(|line| Reply::Line(line.into())));
+        node.answer(lines.map(Reply::line));
         let mut batch = Batch::default();
         batch.clear();
         keys.iter().for_each(|key| batch.put(key, b"v"));

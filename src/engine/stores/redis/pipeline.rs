@@ -10,7 +10,7 @@ use super::{
     node::{NoReply, Node, Refusal, Sent},
     optimistic_transaction::{check, check_count},
     request_encoding,
-    routing::{ASKING, Cluster, MAX_REDIRECTIONS, refused, unavailable},
+    routing::{ASKING, Cluster, Redirected, Route, refused, unavailable},
 };
 use crate::engine::{Batch, Error, Result, WriteOp};
 use hashbrown::{HashMap, hash_map::Entry};
@@ -23,12 +23,8 @@ use std::{collections::BTreeMap, mem, sync::Arc, time::Instant};
 struct Part<'b> {
     /// Index of this part among the parts of the batch ([`Batch::end_part`]).
     index: usize,
-    slot: u16,
     ops: &'b [WriteOp<'b>],
-    /// Address of the node to which an ASK redirection points; `None` to send to the master of the slot.
-    asking: Option<Arc<str>>,
-    /// Number of redirections since the start of the part or its last pause.
-    redirections: usize,
+    route: Route,
 }
 
 /// Outcome of a request that was sent to a node.
@@ -78,7 +74,7 @@ impl Cluster {
         let mut left = Vec::new();
         for ((index, ops), outcome) in batch.client_ends().enumerate().zip(&mut outcomes) {
             match self.slot_of(ops) {
-                Ok(Some(slot)) => left.push(Part { index, slot, ops, asking: None, redirections: 0 }),
+                Ok(Some(slot)) => left.push(Part { index, ops, route: Route::new(slot) }),
                 Ok(None) => {}
                 Err(error) => *outcome = Err(error),
             }
@@ -115,10 +111,10 @@ impl Cluster {
         let mut ended = Vec::with_capacity(parts.len());
         let mut of_node: BTreeMap<Arc<str>, Vec<Part<'b>>> = BTreeMap::new();
         for part in parts {
-            match part.asking.clone().or_else(|| self.owner(part.slot)) {
+            match part.route.asking.clone().or_else(|| self.owner(part.route.slot)) {
                 Some(at) => of_node.entry(at).or_default().push(part),
                 None => {
-                    let words = format!("no node has slot {}", part.slot);
+                    let words = format!("no node has slot {}", part.route.slot);
                     ended.push((part, "".into(), Outcome::Refused(Refusal::Later(words))));
                 }
             }
@@ -162,7 +158,7 @@ impl Cluster {
         let (mut values, words) = (values.into_iter(), missing.unwrap_or_default());
         let outcome = |part: &Part<'_>| {
             // The reply to ASKING comes first, and is skipped.
-            let answer = values.nth(part.asking.is_some().into());
+            let answer = values.nth(part.route.asking.is_some().into());
             answer.map_or_else(|| Outcome::Unknown(words.clone()), |value| outcome_of(value, at))
         };
         parts.iter().map(outcome).collect()
@@ -171,7 +167,7 @@ impl Cluster {
     /// Appends the encoded request of `part`, with `ASKING` if needed, to `packed`. Returns the number of replies that
     /// it will get.
     fn pack(&self, part: &Part<'_>, packed: &mut Vec<u8>) -> usize {
-        if part.asking.is_some() {
+        if part.route.asking.is_some() {
             packed.extend_from_slice(ASKING);
         }
         let (name, words) = match part.ops {
@@ -183,14 +179,14 @@ impl Cluster {
         for op in part.ops {
             match *op {
                 WriteOp::Put { key, value } => {
-                    request_encoding::key(packed, &self.keys, part.slot, key);
+                    request_encoding::key(packed, &self.keys, part.route.slot, key);
                     request_encoding::argument(packed, value);
                 }
-                WriteOp::Delete { key } => request_encoding::key(packed, &self.keys, part.slot, key),
+                WriteOp::Delete { key } => request_encoding::key(packed, &self.keys, part.route.slot, key),
                 WriteOp::Clear => {}
             }
         }
-        1 + usize::from(part.asking.is_some())
+        1 + usize::from(part.route.asking.is_some())
     }
 
     /// Stores the final outcomes in `outcomes`, by the index of the part. Returns the parts to send again, after a
@@ -235,24 +231,11 @@ impl Cluster {
             Outcome::Unknown(detail) => return Next::End(Err(Error::Unknown { engine: NAME, detail })),
             Outcome::Refused(refusal) => refusal,
         };
-        let (to, asking) = match refusal {
-            Refusal::Moved(to) => {
-                self.move_slot(part.slot, to.clone());
-                (to, None)
-            }
-            Refusal::Ask(to) => (to.clone(), Some(to)),
-            Refusal::Later(words) => {
-                (part.asking, part.redirections) = (None, 0);
-                return Next::Pause(words);
-            }
-            refusal => return Next::End(Err(refused(refusal))),
-        };
-        if part.redirections < MAX_REDIRECTIONS {
-            (part.asking, part.redirections) = (asking, part.redirections + 1);
-            return Next::SendAgain;
+        match self.redirect(&mut part.route, at, refusal) {
+            Redirected::SendAgain => Next::SendAgain,
+            Redirected::Pause(words) => Next::Pause(words),
+            Redirected::End(refusal) => Next::End(Err(refused(refusal))),
         }
-        (part.asking, part.redirections) = (None, 0);
-        Next::Pause(format!("{at} and others send slot {} to {to} and back", part.slot))
     }
 }
 
@@ -270,7 +253,7 @@ fn split_rounds(parts: Vec<Part<'_>>) -> (Vec<Part<'_>>, Vec<Part<'_>>) {
     let mut taken: HashMap<&[u8], Option<Option<Arc<str>>>> = HashMap::with_capacity(parts.len());
     let (mut now, mut later) = (Vec::with_capacity(parts.len()), Vec::new());
     for part in parts {
-        let way = part.only_key().map(|_| part.asking.clone());
+        let way = part.only_key().map(|_| part.route.asking.clone());
         let mut fits = true;
         for key in part.keys() {
             match taken.entry(key) {
@@ -330,16 +313,15 @@ fn end_overwritten(mut ended: Ended<'_>) -> Ended<'_> {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::fake::{FakeNode, Reply},
+        super::{
+            fake::{FakeNode, Reply},
+            routing::MAX_REDIRECTIONS,
+        },
         *,
     };
 
     /// Key prefix of the tests, with a hash tag: all keys are in the tag's hash slot, and are stored as prefix and key.
     const PREFIX: &[u8] = b"{p}";
-
-    fn line(line: &str) -> Reply {
-        Reply::Line(line.into())
-    }
 
     /// Writes the keys of each element of `parts` as one part of a batch, with the index of the element as the value.
     /// Returns the outcome of each, as a word.
@@ -372,7 +354,7 @@ mod tests {
         for (refusal, seen) in [("MOVED", &["SET {p}a 0"][..]), ("ASK", &["ASKING", "SET {p}a 0"])] {
             let (node, other) = (FakeNode::start(), FakeNode::start());
             let cluster = node.cluster(PREFIX);
-            node.answer([line(&format!("-{refusal} 1 {}", other.address))]);
+            node.answer([Reply::line(&format!("-{refusal} 1 {}", other.address))]);
             assert_eq!(write(&cluster, &[&["a"]]), ["done"], "{refusal}");
             assert_eq!(
                 (node.seen().len(), other.seen()),
@@ -385,8 +367,8 @@ mod tests {
     fn redirection_is_followed_after_many_temporary_errors() {
         let (node, other) = (FakeNode::start(), FakeNode::start());
         let cluster = node.cluster(PREFIX);
-        let busy = (0..MAX_REDIRECTIONS).map(|_| line("-TRYAGAIN a test"));
-        node.answer(busy.chain([line(&format!("-MOVED 1 {}", other.address))]));
+        let busy = (0..MAX_REDIRECTIONS).map(|_| Reply::line("-TRYAGAIN a test"));
+        node.answer(busy.chain([Reply::line(&format!("-MOVED 1 {}", other.address))]));
         assert_eq!(write(&cluster, &[&["a"]]), ["done"]);
         assert_eq!((node.seen().len(), other.seen()), (MAX_REDIRECTIONS + 1, vec!["SET {p}a 0".to_owned()]));
     }
@@ -397,7 +379,7 @@ mod tests {
         let (node, other) = (FakeNode::start(), FakeNode::start());
         let cluster = node.cluster(PREFIX);
         for (from, to) in [(&node, &other), (&other, &node)] {
-            from.answer((0..3).map(|_| line(&format!("-MOVED 1 {}", to.address))));
+            from.answer((0..3).map(|_| Reply::line(&format!("-MOVED 1 {}", to.address))));
         }
         assert_eq!(write(&cluster, &[&["a"]]), ["done"]);
         assert_eq!((node.seen().len(), other.seen().len()), (4, 3));
@@ -409,7 +391,11 @@ mod tests {
     fn refused_write_is_not_sent_again_after_a_later_one_of_the_same_key() {
         let node = FakeNode::start();
         let cluster = node.cluster(PREFIX);
-        node.answer([line("-CLUSTERDOWN a test"), line("-TRYAGAIN a test"), line("+OK")]);
+        node.answer([
+            Reply::line("-CLUSTERDOWN a test"),
+            Reply::line("-TRYAGAIN a test"),
+            Reply::line("+OK"),
+        ]);
         assert_eq!(write(&cluster, &[&["a"], &["b"], &["a"]]), ["done"; 3]);
         assert_eq!(node.seen(), ["SET {p}a 0", "SET {p}b 1", "SET {p}a 2", "SET {p}b 1"]);
     }
@@ -418,7 +404,7 @@ mod tests {
     fn write_without_an_answer_is_unknown_and_is_not_sent_again() {
         let node = FakeNode::start();
         let cluster = node.cluster(PREFIX);
-        node.answer([line("+OK"), line("-TRYAGAIN a test"), Reply::Close]);
+        node.answer([Reply::line("+OK"), Reply::line("-TRYAGAIN a test"), Reply::Close]);
         // The second write is refused, but it is unknown whether the third one has overwritten its key.
         assert_eq!(
             write(&cluster, &[&["a"], &["b"], &["b"], &["c"]]),
@@ -434,7 +420,7 @@ mod tests {
     fn write_of_several_keys_is_not_sent_together_with_another_of_one_of_them() {
         let node = FakeNode::start();
         let cluster = node.cluster(PREFIX);
-        node.answer([line("-TRYAGAIN a test")]);
+        node.answer([Reply::line("-TRYAGAIN a test")]);
         assert_eq!(write(&cluster, &[&["a", "b"], &["b"], &["c"], &["b"]]), ["done"; 4]);
         let first = ["MSET {p}a 0 {p}b 0", "SET {p}c 2"];
         let then = ["MSET {p}a 0 {p}b 0", "SET {p}b 1", "SET {p}b 3"];
@@ -445,7 +431,7 @@ mod tests {
     fn final_refusal_fails_its_write_alone() {
         let node = FakeNode::start();
         let cluster = node.cluster(PREFIX);
-        node.answer([line("-OOM a test"), line("-ERR a test"), line("+OK")]);
+        node.answer([Reply::line("-OOM a test"), Reply::line("-ERR a test"), Reply::line("+OK")]);
         assert_eq!(write(&cluster, &[&["a"], &["b"], &["a"]]), ["full", "failed", "done"]);
         assert_eq!(node.seen().len(), 3);
     }

@@ -51,23 +51,31 @@ pub(super) struct Reply {
     pub moving: Option<Arc<str>>,
 }
 
-/// Redirections (MOVED and ASK) and failures of a request so far.
-struct Redirections {
-    slot: u16,
-    /// Address of the node to which the last redirection points if that was an ASK; otherwise `None`.
-    asking: Option<Arc<str>>,
-    /// Address of the node that has sent the last ASK redirection; `None` if there was none.
-    moving: Option<Arc<str>>,
+/// Destination of a request: its hash slot, and the redirections (MOVED and ASK) that the request has followed.
+#[derive(Clone)]
+pub(super) struct Route {
+    pub slot: u16,
+    /// Address of the node to which the last redirection points if that was an ASK; `None` to send to the master of the
+    /// slot.
+    pub asking: Option<Arc<str>>,
     /// Number of redirections since the start of the request or its last pause.
     redirections: usize,
-    /// Time of the request's first failure: no reply, a temporary error, or too many redirections; `None` before.
-    failing_since: Option<Instant>,
 }
 
-impl Redirections {
-    fn new(slot: u16) -> Self {
-        Self { slot, asking: None, moving: None, redirections: 0, failing_since: None }
+impl Route {
+    pub fn new(slot: u16) -> Self {
+        Self { slot, asking: None, redirections: 0 }
     }
+}
+
+/// Next action for a request that a node has refused.
+pub(super) enum Redirected {
+    /// Send it again, to the node that its [`Route`] now names.
+    SendAgain,
+    /// Send it again after a pause, for the reason in this text: a temporary error, or too many redirections.
+    Pause(String),
+    /// Give up: the refusal is final.
+    End(Refusal),
 }
 
 /// Connection to a Redis Cluster, with the slot map and the nodes.
@@ -209,18 +217,29 @@ impl Cluster {
     /// Fails with [`Error::Unavailable`] if [`Self::pause`] fails before a node executes the request, and with
     /// [`Error::Unknown`] if a write was sent and got no reply.
     pub fn follow(&self, slot: u16, request: &[u8], effect: Effect) -> Result<Reply> {
-        self.follow_from(Redirections::new(slot), request, effect)
+        self.follow_since(None, slot, request, effect)
     }
 
-    /// Sends a request like [`Self::follow`], after the redirections and failures `path`.
-    fn follow_from(&self, mut path: Redirections, request: &[u8], effect: Effect) -> Result<Reply> {
+    /// Sends a request like [`Self::follow`]. `failing_since` is the time of its first failure (no reply, a temporary
+    /// error, or too many redirections), from which its time limit counts; `None` if there was none yet.
+    fn follow_since(
+        &self,
+        mut failing_since: Option<Instant>,
+        slot: u16,
+        request: &[u8],
+        effect: Effect,
+    ) -> Result<Reply> {
+        let (mut route, mut moving) = (Route::new(slot), None);
+        let mut pause = |at: &Arc<str>, cause: String| {
+            self.pause(at, *failing_since.get_or_insert_with(Instant::now), cause)
+        };
         loop {
-            let Some(at) = path.asking.clone().or_else(|| self.owner(path.slot)) else {
-                let cause = format!("no node has slot {}", path.slot);
-                self.pause_request(&mut path, &"".into(), cause)?;
+            let Some(at) = route.asking.clone().or_else(|| self.owner(slot)) else {
+                route = Route::new(slot);
+                pause(&"".into(), format!("no node has slot {slot}"))?;
                 continue;
             };
-            let outcome = match path.asking.take() {
+            let outcome = match route.asking.take() {
                 Some(_) => self.node(&at).call(&[ASKING, request].concat(), 2),
                 None => self.node(&at).call(request, 1),
             };
@@ -231,58 +250,56 @@ impl Cluster {
                     return Err(Error::Unknown { engine: NAME, detail });
                 }
                 Err(silence) => {
-                    self.pause_request(&mut path, &at, silence.message())?;
+                    route = Route::new(slot);
+                    pause(&at, silence.message())?;
                     continue;
                 }
             };
             let value = match value {
-                Value::ServerError(error) => match self.redirect(&mut path, &at, Refusal::of(&error, &at))? {
-                    Some(refusal) => Err(refusal),
-                    None => continue,
-                },
+                Value::ServerError(error) => {
+                    let refusal = Refusal::of(&error, &at);
+                    if matches!(refusal, Refusal::Ask(_)) {
+                        moving = Some(at.clone());
+                    }
+                    match self.redirect(&mut route, &at, refusal) {
+                        Redirected::SendAgain => continue,
+                        Redirected::Pause(cause) => {
+                            pause(&at, cause)?;
+                            continue;
+                        }
+                        Redirected::End(refusal) => Err(refusal),
+                    }
+                }
                 value => Ok(value),
             };
             self.note_answer(&at);
-            return Ok(Reply { value, moving: path.moving });
+            return Ok(Reply { value, moving });
         }
     }
 
-    /// Pauses like [`Self::pause`], for the request whose redirections and failures are `path`. The request then goes
-    /// to the master of its slot, and its redirections count from 0 again.
-    fn pause_request(&self, path: &mut Redirections, at: &Arc<str>, cause: String) -> Result<()> {
-        (path.asking, path.redirections) = (None, 0);
-        let since = *path.failing_since.get_or_insert_with(Instant::now);
-        self.pause(at, since, cause)
-    }
-
-    /// Records the redirection in `refusal` in `path`, the request's redirections so far, or in the slot map. Pauses
-    /// after a temporary error, and after more than [`MAX_REDIRECTIONS`] redirections. The caller then sends the
-    /// request again. Returns the refusal if it is final, otherwise `None`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of [`Self::pause`].
-    fn redirect(&self, path: &mut Redirections, at: &Arc<str>, refusal: Refusal) -> Result<Option<Refusal>> {
-        let to = match refusal {
+    /// Returns the next action for the request of `route` that the node `at` has refused. Records a MOVED in the slot
+    /// map, and an ASK in `route`. After a temporary error, and after more than [`MAX_REDIRECTIONS`] redirections, the
+    /// request must pause; it then goes to the master of its slot, and its redirections count from 0 again.
+    pub fn redirect(&self, route: &mut Route, at: &Arc<str>, refusal: Refusal) -> Redirected {
+        let (to, asking) = match refusal {
             Refusal::Moved(to) => {
-                log::debug!("{NAME}: slot {} is at {to}", path.slot);
-                self.move_slot(path.slot, to.clone());
-                to
+                log::debug!("{NAME}: slot {} is at {to}", route.slot);
+                self.move_slot(route.slot, to.clone());
+                (to, None)
             }
-            Refusal::Ask(to) => {
-                path.moving = Some(at.clone());
-                path.asking = Some(to.clone());
-                to
+            Refusal::Ask(to) => (to.clone(), Some(to)),
+            Refusal::Later(words) => {
+                *route = Route::new(route.slot);
+                return Redirected::Pause(words);
             }
-            Refusal::Later(words) => return self.pause_request(path, at, words).map(|()| None),
-            refusal => return Ok(Some(refusal)),
+            refusal => return Redirected::End(refusal),
         };
-        path.redirections += 1;
-        if path.redirections > MAX_REDIRECTIONS {
-            let cause = format!("{at} and others send slot {} to {to} and back", path.slot);
-            self.pause_request(path, at, cause)?;
+        if route.redirections < MAX_REDIRECTIONS {
+            (route.asking, route.redirections) = (asking, route.redirections + 1);
+            return Redirected::SendAgain;
         }
-        Ok(None)
+        *route = Route::new(route.slot);
+        Redirected::Pause(format!("{at} and others send slot {} to {to} and back", route.slot))
     }
 
     /// Sets the master of `slot` in the slot map to the node at `to`.
@@ -403,21 +420,16 @@ mod tests {
         cmd("GET").arg("{p}a").get_packed_command()
     }
 
-    fn lines<'l>(lines: impl IntoIterator<Item = &'l str>) -> impl Iterator<Item = Answer> {
-        lines.into_iter().map(|line| Answer::Line(line.into()))
-    }
-
     /// Replies to other requests, which the node may get at any time, must not extend the time of this one.
     #[test]
     fn request_is_not_repeated_after_its_own_time_limit() {
         let node = FakeNode::start();
         let cluster = node.cluster(b"{p}");
         for (passed, requests) in [(OUTAGE_LIMIT / 2, 2), (OUTAGE_LIMIT * 2, 1)] {
-            node.answer(lines(["-TRYAGAIN a test"]));
-            let path =
-                Redirections { failing_since: Instant::now().checked_sub(passed), ..Redirections::new(SLOT) };
+            node.answer([Answer::line("-TRYAGAIN a test")]);
             let before = node.seen().len();
-            let outcome = cluster.follow_from(path, &get(), Effect::None);
+            let since = Instant::now().checked_sub(passed);
+            let outcome = cluster.follow_since(since, SLOT, &get(), Effect::None);
             assert_eq!((outcome.is_ok(), node.seen().len() - before), (requests == 2, requests));
             assert!(matches!(outcome, Ok(_) | Err(Error::Unavailable { .. })));
         }
@@ -428,8 +440,8 @@ mod tests {
         for (refusal, seen) in [("MOVED", &["GET {p}a"][..]), ("ASK", &["ASKING", "GET {p}a"])] {
             let (node, other) = (FakeNode::start(), FakeNode::start());
             let cluster = node.cluster(b"{p}");
-            node.answer(lines(["-TRYAGAIN a test"; MAX_REDIRECTIONS]));
-            node.answer(lines([format!("-{refusal} {SLOT} {}", other.address).as_str()]));
+            node.answer((0..MAX_REDIRECTIONS).map(|_| Answer::line("-TRYAGAIN a test")));
+            node.answer([Answer::line(&format!("-{refusal} {SLOT} {}", other.address))]);
             cluster.call(SLOT, &get(), Effect::None).unwrap();
             assert_eq!(
                 (node.seen().len(), other.seen()),
@@ -445,7 +457,7 @@ mod tests {
         let cluster = node.cluster(b"{p}");
         for (from, to) in [(&node, &other), (&other, &node)] {
             let moved = format!("-MOVED {SLOT} {}", to.address);
-            from.answer(lines([moved.as_str(); 3]));
+            from.answer((0..3).map(|_| Answer::line(&moved)));
         }
         cluster.call(SLOT, &get(), Effect::None).unwrap();
         assert_eq!((node.seen().len(), other.seen().len()), (4, 3));

@@ -529,7 +529,7 @@ mod tests {
                 [memtable, memtable, 4 * memtable],
                 "cache {cache}"
             );
-            // These are also the settings that a report shows.
+            // A report shows the same settings.
             let shown = (KIND.settings)(&options);
             for (name, bytes) in [("memtable", memtable), ("table file", memtable), ("L1", 4 * memtable)] {
                 assert!(shown.contains(&(name, Setting::Bytes(bytes))), "{name}: {shown:?}");

@@ -365,7 +365,7 @@ mod tests {
     /// A single write takes sled's `insert` and `remove`. Its `apply_batch` would make all other calls wait, and would
     /// pass its log to the operating system for each write, where `insert` and `remove` fill a buffer of 512 KiB first.
     #[test]
-    fn single_writes_are_as_those_of_sled_itself() {
+    fn single_writes_make_the_log_as_long_as_sled_alone_does() {
         let keys: Vec<_> = (0..1000_u32).map(u32::to_be_bytes).collect();
         let directory = tempfile::tempdir().unwrap();
         let log_bytes = |name: &str| fs::metadata(directory.path().join(name).join(LOG_FILE)).unwrap().len();

@@ -288,7 +288,7 @@ fn get(
     let mut statement = connection.prepare_cached(GET)?;
     for (index, key) in keys.iter().enumerate() {
         let mut note = |error: rusqlite::Error| {
-            *failed = is_of_value(&error).then_some(index);
+            *failed = concerns_one_value(&error).then_some(index);
             error
         };
         let mut rows = statement.query((key,)).map_err(&mut note)?;
@@ -303,7 +303,7 @@ fn get(
 
 /// Returns `true` if an error of the look-up of a key concerns its value, or the pages with which it is found. The
 /// look-up may also begin the transaction, and fails then if SQLite gets no lock, for example.
-fn is_of_value(error: &rusqlite::Error) -> bool {
+fn concerns_one_value(error: &rusqlite::Error) -> bool {
     // Errors that are not SQLite's: the value is no blob.
     error.sqlite_error().is_none_or(|error| {
         matches!(error.code, ErrorCode::DatabaseCorrupt | ErrorCode::OutOfMemory)
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn error_of_connecting_is_not_that_of_one_value() {
+    fn failed_connection_fails_the_whole_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");
         let engine = Sqlite::open_at(&path, &OpenOptions::for_check(&path)).unwrap();

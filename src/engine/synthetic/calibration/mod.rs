@@ -303,7 +303,7 @@ mod tests {
         fs::write(Truth::place(&path), serde_json::to_vec(&truth).unwrap()).unwrap();
         let engine = open(&OpenOptions::new(Location::Path(path), Fsync::No)).unwrap();
         let (ended, end) = mpsc::channel();
-        // Not joined: a thread that waits for ever would never be.
+        // Not joined, because a thread in a deadlock does not end.
         thread::spawn(move || {
             thread::scope(|scope| {
                 let write = || {
@@ -316,6 +316,6 @@ mod tests {
             });
             ended.send(()).unwrap();
         });
-        end.recv_timeout(Duration::from_secs(60)).expect("a write and a quiesce wait for one another");
+        end.recv_timeout(Duration::from_secs(60)).expect("deadlock of a write and a quiesce");
     }
 }
