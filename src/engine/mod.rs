@@ -100,6 +100,17 @@ pub trait Engine: Send + Sync {
         self.read(keys, visit)
     }
 
+    /// Begins a snapshot for many reads by this thread. Returns `None` if the engine's reads begin no read transaction
+    /// of their own, which the snapshot would save. While a thread holds a snapshot, it calls nothing else of the
+    /// engine.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Engine::read`] that concern all keys.
+    fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {
+        Ok(None)
+    }
+
     /// Reads values that are available without waiting for a machine that does not reply: returns for each of
     /// `keys` its value, or `Some(None)` if it is absent; `None` if it must be read by [`Engine::read`]. Used only if
     /// reads wait for the network.
@@ -261,6 +272,23 @@ pub trait Engine: Send + Sync {
     ///
     /// Errors of [`Engine::sync`].
     fn close(&self) -> Result<()>;
+}
+
+/// State of an engine's data at one time ([`Engine::snapshot`]). Later commits do not change what it returns.
+pub trait Snapshot {
+    /// Reads like [`Engine::read`].
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Engine::read`].
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()>;
+
+    /// Scans like [`Engine::scan`].
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Engine::scan`].
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()>;
 }
 
 /// Isolated reads and one write of data that other processes write, too.

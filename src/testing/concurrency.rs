@@ -87,6 +87,41 @@ pub fn no_reader_sees_half_a_batch(kind: &'static Kind) {
     });
 }
 
+/// Tests that an engine's snapshot returns what was written before it, and nothing that another thread writes later.
+pub fn a_snapshot_does_not_change(kind: &'static Kind) {
+    for_each(kind, |cell| {
+        let open = cell.open();
+        let write = |value: &[u8]| {
+            open.write(|batch| {
+                batch.put(b"a", value);
+                if value == b"new" {
+                    batch.put(b"b", value);
+                }
+            });
+        };
+        write(b"old");
+        let Some(snapshot) = open.engine().snapshot().unwrap() else { return };
+        for _ in 0..2 {
+            let (mut values, mut pairs) = (Vec::new(), Vec::new());
+            let mut visit = |_, value: Option<&[u8]>| {
+                values.push(value.map(<[u8]>::to_vec));
+                ControlFlow::Continue(())
+            };
+            snapshot.read(&[b"a", b"b"], &mut visit).unwrap();
+            let mut visit = |key: &[u8], value: &[u8]| {
+                pairs.push((key.to_vec(), value.to_vec()));
+                ControlFlow::Continue(())
+            };
+            snapshot.scan(KeyRange::ALL, &mut visit).unwrap();
+            let old = b"old".to_vec();
+            assert_eq!((values, pairs), (vec![Some(old.clone()), None], vec![(b"a".to_vec(), old)]));
+            thread::scope(|scope| scope.spawn(|| write(b"new")).join().unwrap());
+        }
+        drop(snapshot);
+        assert_eq!(open.get(b"b").unwrap(), b"new");
+    });
+}
+
 /// Number of keys of a batch that is too large for engines that lock to be applied under one lock.
 const LARGE_BATCH_KEYS: usize = 20_000;
 

@@ -71,7 +71,7 @@ macro_rules! __engine_tests {
             reads_and_writes: a_key_is_absent_then_put_then_overwritten_then_deleted, an_empty_value_is_not_an_absent_one, keys_and_values_are_bytes, a_batch_is_applied_in_order, clear_is_one_write_of_a_batch, an_empty_batch_changes_nothing, a_read_answers_every_key_in_order, a_read_stops_when_told, values_of_all_sizes_are_kept, a_batch_of_10_000_writes_is_one_commit, everything_is_there_after_a_close_and_reopen, under_always_everything_is_there_after_a_drop_without_close;
             model: random_work_leaves_what_a_map_holds;
             scans: a_scan_visits_the_pairs_between_its_bounds, a_scan_visits_the_keys_of_a_prefix, a_scan_stops_when_told, a_scan_of_many_keys_is_ordered_where_the_engine_is;
-            concurrency: no_reader_sees_half_a_batch, no_reader_sees_half_a_large_batch, a_write_is_visible_when_it_returns, syncs_run_beside_writes;
+            concurrency: no_reader_sees_half_a_batch, no_reader_sees_half_a_large_batch, a_write_is_visible_when_it_returns, a_snapshot_does_not_change, syncs_run_beside_writes;
             durability: what_info_says_survives_a_kill_survives_it, what_was_synced_survives_a_kill, a_synced_write_brings_the_unsynced_ones_before_it, a_cleared_store_stays_clear_after_a_kill;
             writers: batches_of_many_threads_stay_whole, no_write_of_many_threads_is_lost;
             limits: keys_of_the_shortest_and_the_longest_length_are_kept, a_key_outside_the_limits_is_absent_and_fails_the_whole_batch, data_take_room_on_disk_and_none_in_memory;

@@ -180,6 +180,10 @@ fn redb_is_repeated_with_five_million_pairs_and_its_cache() {
         assert_eq!(found[row], Some(count), "{row}");
     }
     assert_eq!(all(&cells, |cell| cell.target.cache_bytes), [4 << 30]);
+    for Cell { workload, .. } in &cells {
+        let reads = workload.kinds().any(|kind| matches!(kind, Operation::Get | Operation::Scan));
+        assert_eq!(workload.one_snapshot, reads, "{}", workload.name);
+    }
     assert_eq!(options("reproduce ycsb").cache_bytes, 256 << 20);
 }
 

@@ -7,8 +7,8 @@ use kvbench::{
         run::{in_process::driver::InProcessBench, interleave::slice::Slice, process_usage::ProcessUsage},
     },
     engine::{
-        Batch, Engine, Error, Fsync, Info, KeyRange, Kind, Location, OpenOptions, Result, VisitPair,
-        VisitValue,
+        Batch, Engine, Error, Fsync, Info, KeyRange, Kind, Location, OpenOptions, Result, Snapshot,
+        VisitPair, VisitValue,
     },
 };
 use std::{
@@ -239,6 +239,80 @@ fn random_scan_lengths_are_uniform() {
         let share = scanned.iter().filter(|visited| **visited == length).count();
         assert!((1800..2200).contains(&share), "{share} scans of {length} pairs");
     }
+}
+
+/// Snapshot of an engine that counts its reads.
+struct CountedReads<'e>(&'e WithSnapshots);
+
+/// Engine whose reads without a snapshot fail.
+struct WithSnapshots {
+    inner: Disturbed,
+    snapshots: AtomicU64,
+    reads: AtomicU64,
+}
+
+impl Snapshot for CountedReads<'_> {
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        self.0.reads.fetch_add(1, Ordering::SeqCst);
+        self.0.inner.inner.read(keys, visit)
+    }
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        self.0.reads.fetch_add(1, Ordering::SeqCst);
+        self.0.inner.inner.scan(range, visit)
+    }
+}
+
+impl Engine for WithSnapshots {
+    fn info(&self) -> &'static Info {
+        self.inner.info()
+    }
+    fn is_memory_only(&self) -> bool {
+        true
+    }
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        self.inner.read(keys, visit)
+    }
+    fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {
+        match self.snapshots.fetch_add(1, Ordering::SeqCst) {
+            2 => on_purpose().map(|()| None),
+            _ => Ok(Some(Box::new(CountedReads(self)))),
+        }
+    }
+    fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
+        self.inner.write(batch, sync)
+    }
+    fn sync(&self) -> Result<()> {
+        self.inner.sync()
+    }
+    fn scan(&self, _: KeyRange<'_>, _: &mut VisitPair<'_>) -> Result<()> {
+        on_purpose()
+    }
+    fn count(&self) -> Result<u64> {
+        self.inner.count()
+    }
+    fn disk_size(&self) -> Result<u64> {
+        self.inner.disk_size()
+    }
+    fn close(&self) -> Result<()> {
+        self.inner.close()
+    }
+}
+
+/// The third snapshot fails, and with it the workload of its thread.
+#[test]
+fn each_thread_reads_from_one_snapshot_where_the_workload_says_so() {
+    let (snapshots, reads) = Default::default();
+    let engine = WithSnapshots { inner: Disturbed::new(|_| on_purpose(), || Ok(())), snapshots, reads };
+    let mix = [(Operation::Get, 1.0), (Operation::Scan, 1.0)];
+    let work = Workload { one_snapshot: true, ..workload(&mix) };
+    let (measured, _) = run(&engine, &[&work]);
+    assert!(measured[0].is_sound(), "{:?}", measured[0].first_fault);
+    assert_eq!((engine.snapshots.load(Ordering::SeqCst), engine.reads.load(Ordering::SeqCst)), (2, 20_000));
+    let single = Workload { threads: 1, ..work };
+    let (measured, _) = run(&engine, &[&single]);
+    assert_eq!((measured[0].errors, measured[0].operations), (1, 0));
+    let fault = measured[0].first_fault.as_deref().unwrap_or_default();
+    assert!(fault.contains("snapshot") && fault.contains("failed on purpose"), "{fault}");
 }
 
 /// An engine that errs while it warms up is not sound.

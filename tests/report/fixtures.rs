@@ -105,6 +105,7 @@ pub fn workload(name: &str, mix: &[(Operation, f64)]) -> Workload {
         rate: None,
         scan_length: 100,
         random_scan_length: false,
+        one_snapshot: false,
         prefix_bytes: None,
         counts_allocations: false,
         seed: 42,

@@ -400,6 +400,7 @@ fn workload(name: &str, operation: Operation, operations: u64) -> Workload {
         rate: None,
         scan_length: 1,
         random_scan_length: false,
+        one_snapshot: false,
         prefix_bytes: None,
         counts_allocations: false,
         seed: 42,

@@ -59,6 +59,7 @@ impl Workload {
             rate: None,
             scan_length: 100,
             random_scan_length: false,
+            one_snapshot: false,
             prefix_bytes: None,
             counts_allocations: false,
             seed: 1,
@@ -115,6 +116,7 @@ impl Workload {
             operations: Some(self.keys),
             warmup_seconds: 0.0,
             rate: None,
+            one_snapshot: false,
             ..self.clone()
         }
     }

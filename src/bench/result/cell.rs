@@ -217,6 +217,10 @@ pub struct Workload {
     /// `true` if each scan visits a random number of pairs from 1 to `scan_length`, all equally likely.
     #[serde(default)]
     pub random_scan_length: bool,
+    /// `true` if each thread reads from one snapshot of the store in process, if the engine would otherwise begin one
+    /// for each read. The workload then only reads.
+    #[serde(default)]
+    pub one_snapshot: bool,
     /// Length in bytes of the key prefix that all pairs of a scan share; absent: a scan goes on from a chosen key,
     /// whatever the prefixes. In both cases it ends after `scan_length` pairs.
     #[serde(default)]

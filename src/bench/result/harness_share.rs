@@ -22,7 +22,7 @@ pub fn is_same_work(one: &Workload, other: &Workload) -> bool {
         && (one.key_bytes, one.value_bytes) == (other.key_bytes, other.value_bytes)
         && (one.hashed_keys, &one.data) == (other.hashed_keys, &other.data)
         && (one.scan_length, one.prefix_bytes) == (other.scan_length, other.prefix_bytes)
-        && one.random_scan_length == other.random_scan_length
+        && (one.random_scan_length, one.one_snapshot) == (other.random_scan_length, other.one_snapshot)
         && (one.counts_allocations, one.ttl_ms) == (other.counts_allocations, other.ttl_ms)
 }
 

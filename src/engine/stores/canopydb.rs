@@ -2,11 +2,11 @@
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, FsyncSupport, Info,
-    KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, VisitPair,
+    KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Snapshot, Status, VisitPair,
     VisitValue, WriteOp, Writers,
     files::{self, FirstTree},
 };
-use canopydb::{Database, DbOptions, EnvOptions, ReadTransaction, Tree, TreeOptions};
+use canopydb::{Database, DbOptions, EnvOptions, Tree, TreeOptions};
 use std::{
     fs, io,
     ops::ControlFlow,
@@ -134,12 +134,9 @@ impl Canopy {
         fail(error, &self.path)
     }
 
-    /// Calls `f` with the tree of all pairs as of the last commit, and returns the result.
-    fn with_latest<R>(&self, f: impl FnOnce(&Tree<'_>) -> Result<R>) -> Result<R> {
-        let latest: ReadTransaction = self.db.begin_read().map_err(|error| self.fail(error))?;
-        let tree = latest.get_tree(TREE).and_then(|tree| tree.ok_or_else(missing));
-        let tree = tree.map_err(|error| self.fail(error))?;
-        f(&tree)
+    fn begin_read(&self) -> Result<ReadTransaction<'_>> {
+        let txn = self.db.begin_read().map_err(|error| self.fail(error))?;
+        Ok(ReadTransaction { engine: self, txn })
     }
 
     /// Runs `change`, which writes to the WAL or syncs it. Fails without running it if an earlier change failed.
@@ -215,6 +212,48 @@ fn fail(error: canopydb::Error, path: &Path) -> Error {
     }
 }
 
+/// canopydb's transaction for reads.
+struct ReadTransaction<'e> {
+    engine: &'e Canopy,
+    txn: canopydb::ReadTransaction,
+}
+
+impl ReadTransaction<'_> {
+    /// Returns the tree of all pairs.
+    fn tree(&self) -> Result<Tree<'_>> {
+        let tree = self.txn.get_tree(TREE).and_then(|tree| tree.ok_or_else(missing));
+        tree.map_err(|error| self.engine.fail(error))
+    }
+}
+
+impl Snapshot for ReadTransaction<'_> {
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        let tree = self.tree()?;
+        for (index, key) in keys.iter().enumerate() {
+            let value = tree.get(key).map_err(|error| self.engine.fail(error).of_value(index, key, false))?;
+            if let ControlFlow::Break(()) = visit(index, value.as_deref()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let tree = self.tree()?;
+        let fail = |error| self.engine.fail(error);
+        for pair in tree.range::<&[u8]>((range.start, range.end)).map_err(fail)? {
+            let (key, value) = pair.map_err(fail)?;
+            if let ControlFlow::Break(()) = visit(&key, &value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Engine for Canopy {
     fn info(&self) -> &'static Info {
         &INFO
@@ -225,15 +264,11 @@ impl Engine for Canopy {
     }
 
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
-        self.with_latest(|tree| {
-            for (index, key) in keys.iter().enumerate() {
-                let value = tree.get(key).map_err(|error| self.fail(error).of_value(index, key, false))?;
-                if let ControlFlow::Break(()) = visit(index, value.as_deref()) {
-                    break;
-                }
-            }
-            Ok(())
-        })
+        self.begin_read()?.read(keys, visit)
+    }
+
+    fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {
+        Ok(Some(Box::new(self.begin_read()?)))
     }
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
@@ -251,23 +286,11 @@ impl Engine for Canopy {
     }
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
-        if range.is_empty() {
-            return Ok(());
-        }
-        self.with_latest(|tree| {
-            let pairs = tree.range::<&[u8]>((range.start, range.end)).map_err(|error| self.fail(error))?;
-            for pair in pairs {
-                let (key, value) = pair.map_err(|error| self.fail(error))?;
-                if let ControlFlow::Break(()) = visit(&key, &value) {
-                    break;
-                }
-            }
-            Ok(())
-        })
+        self.begin_read()?.scan(range, visit)
     }
 
     fn count(&self) -> Result<u64> {
-        self.with_latest(|tree| Ok(tree.len()))
+        Ok(self.begin_read()?.tree()?.len())
     }
 
     fn disk_size(&self) -> Result<u64> {

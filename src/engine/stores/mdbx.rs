@@ -2,8 +2,8 @@
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
-    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Setting, Status, Tool,
-    VisitPair, VisitValue, WriteOp, Writers,
+    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Setting, Snapshot,
+    Status, Tool, VisitPair, VisitValue, WriteOp, Writers,
     files::{self, FirstDirectory},
     mmap_read_ahead::{self, Advice},
 };
@@ -190,8 +190,9 @@ impl Mdbx {
         fail(error, &self.path, self.map_size)
     }
 
-    fn reading(&self) -> Result<Transaction<'_, RO, NoWriteMap>> {
-        self.db.begin_ro_txn().map_err(|error| self.fail(error))
+    fn begin_read(&self) -> Result<ReadTransaction<'_>> {
+        let txn = self.db.begin_ro_txn().map_err(|error| self.fail(error))?;
+        Ok(ReadTransaction { engine: self, txn })
     }
 
     fn apply(&self, batch: &Batch<'_>) -> libmdbx::Result<()> {
@@ -315,6 +316,54 @@ fn fail(error: libmdbx::Error, path: &Path, map_size: u64) -> Error {
     }
 }
 
+/// MDBX's transaction for reads.
+struct ReadTransaction<'e> {
+    engine: &'e Mdbx,
+    txn: Transaction<'e, RO, NoWriteMap>,
+}
+
+impl Snapshot for ReadTransaction<'_> {
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        let Self { engine, txn } = self;
+        let table = txn.open_table(None).map_err(|error| engine.fail(error))?;
+        for (index, key) in keys.iter().enumerate() {
+            let value: Option<Cow<'_, [u8]>> = match key.len() {
+                ..=MAX_KEY => {
+                    txn.get(&table, key).map_err(|error| engine.fail(error).of_value(index, key, false))?
+                }
+                _ => None,
+            };
+            if let ControlFlow::Break(()) = visit(index, value.as_deref()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let Self { engine, txn } = self;
+        let table = txn.open_table(None).map_err(|error| engine.fail(error))?;
+        let mut cursor = txn.cursor(&table).map_err(|error| engine.fail(error))?;
+        let pairs = match range.start {
+            Bound::Included(start) | Bound::Excluded(start) => cursor.iter_from(start),
+            Bound::Unbounded => cursor.iter_start(),
+        };
+        for pair in pairs {
+            let (key, value): (Cow<'_, [u8]>, Cow<'_, [u8]>) = pair.map_err(|error| engine.fail(error))?;
+            if range.start == Bound::Excluded(&*key) {
+                continue;
+            }
+            if is_past(range.end, &key) || visit(&key, &value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Engine for Mdbx {
     fn info(&self) -> &'static Info {
         &INFO
@@ -325,20 +374,11 @@ impl Engine for Mdbx {
     }
 
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
-        let txn = self.reading()?;
-        let table = txn.open_table(None).map_err(|error| self.fail(error))?;
-        for (index, key) in keys.iter().enumerate() {
-            let value: Option<Cow<'_, [u8]>> = match key.len() {
-                ..=MAX_KEY => {
-                    txn.get(&table, key).map_err(|error| self.fail(error).of_value(index, key, false))?
-                }
-                _ => None,
-            };
-            if let ControlFlow::Break(()) = visit(index, value.as_deref()) {
-                break;
-            }
-        }
-        Ok(())
+        self.begin_read()?.read(keys, visit)
+    }
+
+    fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {
+        Ok(Some(Box::new(self.begin_read()?)))
     }
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
@@ -364,30 +404,11 @@ impl Engine for Mdbx {
     }
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
-        if range.is_empty() {
-            return Ok(());
-        }
-        let txn = self.reading()?;
-        let table = txn.open_table(None).map_err(|error| self.fail(error))?;
-        let mut cursor = txn.cursor(&table).map_err(|error| self.fail(error))?;
-        let pairs = match range.start {
-            Bound::Included(start) | Bound::Excluded(start) => cursor.iter_from(start),
-            Bound::Unbounded => cursor.iter_start(),
-        };
-        for pair in pairs {
-            let (key, value): (Cow<'_, [u8]>, Cow<'_, [u8]>) = pair.map_err(|error| self.fail(error))?;
-            if range.start == Bound::Excluded(&*key) {
-                continue;
-            }
-            if is_past(range.end, &key) || visit(&key, &value).is_break() {
-                break;
-            }
-        }
-        Ok(())
+        self.begin_read()?.scan(range, visit)
     }
 
     fn count(&self) -> Result<u64> {
-        let txn = self.reading()?;
+        let txn = self.begin_read()?.txn;
         let entries = || Ok(txn.table_stat(&txn.open_table(None)?)?.entries() as u64);
         entries().map_err(|error| self.fail(error))
     }

@@ -338,6 +338,7 @@ impl CellBuilder<'_> {
             rate: None,
             scan_length: 1,
             random_scan_length: false,
+            one_snapshot: false,
             prefix_bytes: None,
             counts_allocations: false,
             seed: self.options.seed,

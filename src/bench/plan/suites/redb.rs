@@ -7,9 +7,8 @@
 //!
 //! Differences: large commits (bulk load, removals, `retain`, `refill`, `pop`) have 50,000 pairs each, in
 //! redb's program all pairs. Its `pop` removes from both ends in turn; here always the first key. Here
-//! `retain` keeps random pairs; there every other pair. redb's program makes all gets and scans of one thread
-//! in one read transaction; here LMDB and MDBX use one for each. The time of the compaction, which redb's
-//! program prints but its table lacks, is a row here; it includes the close.
+//! `retain` keeps random pairs; there every other pair. The time of the compaction, which redb's program prints but
+//! its table lacks, is a row here; it includes the close.
 
 use super::{
     cell_builder::CellBuilder,
@@ -57,14 +56,14 @@ impl Table<'_> {
             self.row("batch writes", Operation::Insert, batches, 1, 1000),
             self.unsynced("nosync writes", unsynced),
             self.step("len()", CellKind::Count, Figure::Milliseconds),
-            self.row("random reads", Operation::Get, reads, 1, 1),
-            self.row("random reads (2nd)", Operation::Get, reads, 1, 1),
-            self.row("random range reads", Operation::Scan, scans, 1, 1),
-            self.row("random range reads (2nd)", Operation::Scan, scans, 1, 1),
+            self.reads("random reads", Operation::Get, reads, 1),
+            self.reads("random reads (2nd)", Operation::Get, reads, 1),
+            self.reads("random range reads", Operation::Scan, scans, 1),
+            self.reads("random range reads (2nd)", Operation::Scan, scans, 1),
         ];
         for threads in [4, 8, 16, 32] {
             let mut row =
-                self.row(&format!("random reads ({threads} threads)"), Operation::Get, all, threads, 1);
+                self.reads(&format!("random reads ({threads} threads)"), Operation::Get, all, threads);
             // Sequential key numbers, so that each key is read once; key bytes are a hash of the number, so
             // the order is random.
             row.workload.order = Order::Sequential;
@@ -100,6 +99,13 @@ impl Table<'_> {
         };
         let cell = cell(self.maker.suite(), self.target.clone(), workload, name);
         Cell { figure: Figure::Milliseconds, ..cell }
+    }
+
+    /// Returns a row of gets or scans. Each thread makes all of them in one read transaction, as in redb's program.
+    fn reads(&self, name: &str, operation: Operation, operations: u64, threads: u32) -> Cell {
+        let mut row = self.row(name, operation, operations, threads, 1);
+        row.workload.one_snapshot = true;
+        row
     }
 
     /// Returns a row that measures a single action instead of a mix of operations.

@@ -138,9 +138,12 @@ impl Shared<'_> {
         let chooser = Worker::chooser(self.bench, workload);
         let start = |thread| {
             let chooser = chooser.for_thread(u64::from(thread), workload.salted_seed());
-            let mut worker = Worker::new(self.bench, self.clock.clone(), workload, chooser);
-            worker.groups = self.bench.in_groups.then_some(&self.groups);
-            scope.spawn(move || self.drive(worker, workload, thread, leads))
+            // Made by its own thread, because it may hold a snapshot, which no other thread can use.
+            scope.spawn(move || {
+                let mut worker = Worker::new(self.bench, self.clock.clone(), workload, chooser);
+                worker.groups = self.bench.in_groups.then_some(&self.groups);
+                self.drive(worker, workload, thread, leads)
+            })
         };
         (0..workload.threads).map(start).collect()
     }

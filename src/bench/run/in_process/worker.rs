@@ -15,7 +15,7 @@ use crate::{
             recorder::{Fault, Recorder},
         },
     },
-    engine::{self, Batch, KeyRange},
+    engine::{self, Batch, KeyRange, Snapshot},
     store::{CommitQueue, ExpirationClock},
 };
 use std::{
@@ -44,6 +44,8 @@ pub(super) struct Worker<'b> {
     clock: Clock,
     workload: &'b Workload,
     chooser: KeyChooser,
+    /// Snapshot from which the thread reads while it executes a workload with one snapshot.
+    snapshot: Option<Box<dyn Snapshot + 'b>>,
     pub pace: Pace,
     pub recorder: Recorder,
     key: Vec<u8>,
@@ -96,6 +98,7 @@ impl<'b> Worker<'b> {
             clock,
             workload,
             chooser,
+            snapshot: None,
             pace: Pace::new(None, 0, 0, 1),
             recorder: Recorder::new(0, workload.slice()),
             key: Vec::new(),
@@ -124,6 +127,12 @@ impl<'b> Worker<'b> {
     /// for an operation. Without a mix, does nothing.
     pub fn run(&mut self, mix: Option<Mix>, end: End<'_>) {
         let Some(mix) = mix else { return };
+        if self.workload.one_snapshot {
+            match self.bench.engine.snapshot() {
+                Ok(snapshot) => self.snapshot = snapshot,
+                Err(error) => return self.recorder.fault(Fault::Error(format!("snapshot: {error}"))),
+            }
+        }
         let mut left = end.operations;
         let mut now = self.clock.now();
         while left > 0 && now < end.time && !self.recorder.has_too_many_faults() {
@@ -149,6 +158,7 @@ impl<'b> Worker<'b> {
             now = time;
         }
         self.commit();
+        self.snapshot = None;
         self.recorder.extend_to(self.clock.now());
         if self.workload.rate.is_some() && left > 0 && end.time < u64::MAX {
             self.recorder.extend_to(end.time);
@@ -248,7 +258,10 @@ impl<'b> Worker<'b> {
             }
             ControlFlow::Continue(())
         };
-        self.bench.call(|| self.bench.engine.read(&[&self.key], &mut visit))?;
+        self.bench.call(|| match &self.snapshot {
+            Some(snapshot) => snapshot.read(&[&self.key], &mut visit),
+            None => self.bench.engine.read(&[&self.key], &mut visit),
+        })?;
         Ok(match found {
             Found::Stale(version)
                 if live.versions.allow(index, begin.oldest, version, data.version_bits(index)) =>
@@ -442,7 +455,10 @@ impl<'b> Worker<'b> {
             visited += 1;
             if visited < length { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
-        let outcome = self.bench.call(|| self.bench.engine.scan(range, &mut visit));
+        let outcome = self.bench.call(|| match &self.snapshot {
+            Some(snapshot) => snapshot.scan(range, &mut visit),
+            None => self.bench.engine.scan(range, &mut visit),
+        });
         (self.last, self.scratch) = (last, scratch);
         let now = self.clock.now();
         match (outcome, fault) {

@@ -7,14 +7,15 @@ mod read_ahead_tests;
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
-    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Setting, Status, Tool,
-    VisitPair, VisitValue, WriteOp, Writers, error,
+    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Setting, Snapshot,
+    Status, Tool, VisitPair, VisitValue, WriteOp, Writers, error,
     files::{self, FirstDirectory},
     mmap_read_ahead::{self, Advice},
 };
 use extend_ahead::Growth;
 use heed::{
-    CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, FlagSetMode, MdbError, WithTls, types::Bytes,
+    CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, FlagSetMode, MdbError, RoTxn, WithTls,
+    types::Bytes,
 };
 use std::{
     fs::File,
@@ -174,6 +175,11 @@ impl Lmdb {
         }
     }
 
+    fn begin_read(&self) -> Result<ReadTransaction<'_>> {
+        let txn = self.env.read_txn().map_err(|error| self.fail(error))?;
+        Ok(ReadTransaction { engine: self, txn })
+    }
+
     /// Returns `range` with a start that is not the empty key, which LMDB cannot store and refuses as a start. Returns
     /// `None` if the range is empty ([`KeyRange::is_empty`]).
     fn without_empty_key(range: KeyRange<'_>) -> Option<KeyRange<'_>> {
@@ -238,6 +244,43 @@ fn fail(error: heed::Error, path: &Path, map_size: u64) -> Error {
     }
 }
 
+/// LMDB's transaction for reads. A thread has one at a time.
+struct ReadTransaction<'e> {
+    engine: &'e Lmdb,
+    txn: RoTxn<'e, WithTls>,
+}
+
+impl Snapshot for ReadTransaction<'_> {
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        let Self { engine, txn } = self;
+        let (min, max) = engine.key_limits();
+        for (index, key) in keys.iter().enumerate() {
+            let value = if (min..=max).contains(&key.len()) {
+                engine.db.get(txn, key).map_err(|error| engine.fail(error).of_value(index, key, false))?
+            } else {
+                None
+            };
+            if let ControlFlow::Break(()) = visit(index, value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        let Some(range) = Lmdb::without_empty_key(range) else { return Ok(()) };
+        let Self { engine, txn } = self;
+        let bounds = (range.start, range.end);
+        for pair in engine.db.range(txn, &bounds).map_err(|error| engine.fail(error))? {
+            let (key, value) = pair.map_err(|error| engine.fail(error))?;
+            if let ControlFlow::Break(()) = visit(key, value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Engine for Lmdb {
     fn info(&self) -> &'static Info {
         &INFO
@@ -252,19 +295,11 @@ impl Engine for Lmdb {
     }
 
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
-        let (min, max) = self.key_limits();
-        let txn = self.env.read_txn().map_err(|error| self.fail(error))?;
-        for (index, key) in keys.iter().enumerate() {
-            let value = if (min..=max).contains(&key.len()) {
-                self.db.get(&txn, key).map_err(|error| self.fail(error).of_value(index, key, false))?
-            } else {
-                None
-            };
-            if let ControlFlow::Break(()) = visit(index, value) {
-                break;
-            }
-        }
-        Ok(())
+        self.begin_read()?.read(keys, visit)
+    }
+
+    fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {
+        Ok(Some(Box::new(self.begin_read()?)))
     }
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
@@ -312,16 +347,7 @@ impl Engine for Lmdb {
     }
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
-        let Some(range) = Self::without_empty_key(range) else { return Ok(()) };
-        let bounds = (range.start, range.end);
-        let txn = self.env.read_txn().map_err(|error| self.fail(error))?;
-        for pair in self.db.range(&txn, &bounds).map_err(|error| self.fail(error))? {
-            let (key, value) = pair.map_err(|error| self.fail(error))?;
-            if let ControlFlow::Break(()) = visit(key, value) {
-                break;
-            }
-        }
-        Ok(())
+        self.begin_read()?.scan(range, visit)
     }
 
     fn count(&self) -> Result<u64> {
