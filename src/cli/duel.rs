@@ -5,7 +5,7 @@ use super::{
     units::{count, positive_seconds, seconds, size},
 };
 use crate::bench::{
-    duel::{self, CrateVersions},
+    duel::{self, CrateSource, CrateVersions},
     plan::{
         options::{Cpus, Durability, Interleave, Options, RunConditions, Suite},
         suites,
@@ -22,6 +22,7 @@ Examples:
   kvbench duel target/before/kvbench target/release/kvbench --stores redb --mix get=1 --keys 100k
   kvbench duel before after --suite ycsb --workloads a,c --fsync no --budget 5m
   kvbench duel --crate fjall --base 3.1.6 --head 3.1.13 --mix get=0.9,update=0.1 --fsync no
+  kvbench duel --crate redb --base 4.4.0 --head ../redb --mix get=1 --keys 100k
 
 For each store and workload, processes of both programs take turns, and the sentence says whether the new one is \
 slower. Each is a comparison of its own: of 40 comparisons of equal programs about one is called slower by chance.
@@ -92,15 +93,15 @@ pub struct Duel {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Two versions of a crate")]
 struct VersionFlags {
-    /// Build kvbench with two published versions of an engine's crate, and compare these programs
+    /// Build kvbench with two versions of an engine's crate, and compare these programs
     #[arg(long = "crate", id = "crate_name", value_name = "NAME", requires_all = ["base", "head"])]
     crate_name: Option<String>,
-    /// Version before the change
-    #[arg(long, value_name = "VERSION", requires = "crate_name")]
-    base: Option<String>,
-    /// Version after the change
-    #[arg(long, value_name = "VERSION", requires = "crate_name")]
-    head: Option<String>,
+    /// Crate before the change: a published version, a directory (./redb), or git+URL#COMMIT
+    #[arg(long, value_name = "SOURCE", requires = "crate_name")]
+    base: Option<CrateSource>,
+    /// Crate after the change
+    #[arg(long, value_name = "SOURCE", requires = "crate_name")]
+    head: Option<CrateSource>,
     /// Sources of kvbench [default: the working directory]
     #[arg(long, value_name = "PATH", requires = "crate_name")]
     kvbench: Option<PathBuf>,

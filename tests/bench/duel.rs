@@ -204,6 +204,34 @@ fn versions_that_cannot_be_compared_are_refused_at_once() {
     }
 }
 
+/// A directory is looked at with cargo, but nothing is built.
+#[test]
+#[cfg(feature = "redb")]
+fn directories_that_cannot_be_compared_are_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    for (place, version) in [("same", "4.4.0"), ("old", "3.1.0")] {
+        fs::create_dir_all(dir.path().join(place).join("src")).unwrap();
+        let manifest = format!("[package]\nname = \"redb\"\nversion = \"{version}\"\nedition = \"2024\"\n");
+        fs::write(dir.path().join(place).join("Cargo.toml"), manifest).unwrap();
+        fs::write(dir.path().join(place).join("src/lib.rs"), "").unwrap();
+    }
+    for (name, base, head, named) in [
+        ("redb", "./same", "./same", "--base and --head are both redb ./same"),
+        ("redb", "4.4.0", "./absent", "there is no crate redb in ./absent: no such directory"),
+        ("sled", "0.34.7", "./same", "there is no crate sled in ./same: its Cargo.toml has no such package"),
+        ("redb", "4.4.0", "./old", "redb 3.1.0 has another interface"),
+    ] {
+        let versions = ["duel", "--crate", name, "--base", base, "--head", head];
+        let mut command = Command::new(KVBENCH);
+        command.current_dir(dir.path()).args(versions).args(["--kvbench", env!("CARGO_MANIFEST_DIR")]);
+        let output = command.args(["--target-dir", "builds"]).run_to_end();
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), UNDECIDED, "{named}: {text}");
+        assert!(text.contains(named), "{named}: {text}");
+        assert_eq!(names(dir.path()), ["old", "same"], "{named}");
+    }
+}
+
 /// The load of the suite is no workload of its own: it can be done once only.
 #[test]
 fn each_steady_workload_of_a_suite_is_a_comparison_of_two_programs() {

@@ -1,10 +1,13 @@
-//! Programs of a duel between two published versions of an engine's crate: kvbench is built twice, each time with
-//! another version in a copy of its lock file.
+//! Programs of a duel between two versions of an engine's crate: kvbench is built twice, each time with another version.
 //!
-//! The copies have links to the sources, and a `Cargo.toml` that requires exactly the version. Both are built in one
-//! target directory, which is kept, so that only the crate and kvbench itself are compiled twice.
+//! Each build has a directory with links to the sources, a copy of the lock file, and a `Cargo.toml` that requires
+//! exactly the version, and for a crate that is not on crates.io says where it is (`[patch.crates-io]`). Both are built
+//! in one target directory, which is kept, so that only the crate and kvbench itself are compiled twice.
 
-use super::programs::{Error, describe};
+use super::{
+    crate_source::{CrateSource, Found, cargo},
+    programs::{Error, describe},
+};
 use crate::{
     bench::result::{Duel, Program},
     engine::{feature, kinds},
@@ -13,7 +16,7 @@ use std::{
     env, fs, io,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::Stdio,
 };
 
 /// Name of kvbench's package, by which its sources are recognised.
@@ -24,10 +27,10 @@ const PACKAGE: &str = env!("CARGO_PKG_NAME");
 pub struct CrateVersions {
     /// Name of the crate.
     pub name: String,
-    /// Version of the crate before the change, as `4.3.0`.
-    pub base: String,
-    /// Version of the crate after the change, which is compared with `base`.
-    pub head: String,
+    /// The crate before the change.
+    pub base: CrateSource,
+    /// The crate after the change, which is compared with `base`.
+    pub head: CrateSource,
     /// Sources of kvbench; `None` for the working directory.
     pub sources: Option<PathBuf>,
     /// Directory for copies and builds, which are kept; `None` for one in the user's cache directory.
@@ -45,14 +48,14 @@ impl CrateVersions {
     ///
     /// # Errors
     ///
-    /// Fails if no store of this build uses the crate, if the versions are equal or have another interface than the
-    /// adapter, if the sources or a directory for the builds are missing, if a file cannot be read or written, if a
-    /// version cannot be chosen or a build fails, if a lock file has another version than the one that was requested,
-    /// or if both builds are the same program.
+    /// Fails if no store of this build uses the crate, if a source does not have the crate, if the sources are equal or
+    /// have another interface than the adapter, if kvbench's sources or a directory for the builds are missing, if a
+    /// file cannot be read or written, if a version cannot be chosen or a build fails, if Cargo takes the crate from
+    /// elsewhere, or if both builds are the same program.
     pub fn build(&self) -> Result<Duel, Error> {
         let Self { name, base, head, .. } = self;
         if base == head {
-            return Err(Error::SameVersion { name: name.clone(), version: base.clone() });
+            return Err(Error::SameVersion { name: name.clone(), version: base.to_string() });
         }
         let stores = stores_of_crate(name);
         let feature = stores.first().and_then(|store| feature(store));
@@ -60,24 +63,22 @@ impl CrateVersions {
         let sources = self.checkout()?;
         let manifest = read(&sources.join("Cargo.toml"))?;
         let required = requirement(&manifest, name).ok_or_else(|| Error::NoEngineOfCrate(name.clone()))?;
-        for version in [base, head] {
-            if interface(version) != interface(required) {
-                let written_for = interface(required).join(".");
-                return Err(Error::OtherInterface {
-                    name: name.clone(),
-                    version: version.clone(),
-                    written_for,
-                });
+        let found = |source| {
+            let found = Found::new(name, source)?;
+            if let Some(version) = &found.version {
+                check_interface(name, version, required)?;
             }
-        }
-        let side = |version: &str| {
-            let build = Build { name, version, feature, sources: &sources };
-            let program = build.program(&self.directory(&sources)?, &manifest)?;
-            Ok(with_library(program, &stores, name, version))
+            Ok(found)
         };
-        let duel = Duel { old: side(base)?, new: side(head)? };
+        let (old, new) = (found(base)?, found(head)?);
+        let side = |source: &Found| {
+            let build = Build { name, source, feature, required, sources: &sources };
+            let (program, version) = build.program(&self.directory(&sources)?, &manifest)?;
+            Ok(with_library(program, &stores, name, &version))
+        };
+        let duel = Duel { old: side(&old)?, new: side(&new)? };
         match duel.old.checksum == duel.new.checksum {
-            true => Err(Error::SameProgram { base: base.clone(), head: head.clone() }),
+            true => Err(Error::SameProgram { base: base.to_string(), head: head.to_string() }),
             false => Ok(duel),
         }
     }
@@ -109,19 +110,26 @@ impl CrateVersions {
 /// Build of kvbench with one version of a crate.
 struct Build<'b> {
     name: &'b str,
-    version: &'b str,
+    source: &'b Found,
     feature: &'b str,
+    /// Version of the crate that kvbench's own `Cargo.toml` requires.
+    required: &'b str,
     sources: &'b Path,
 }
 
 impl Build<'_> {
-    /// Builds kvbench with this version of the crate in `directory`, and asks the program for its description.
-    /// `manifest` is the text of kvbench's `Cargo.toml`.
-    fn program(&self, directory: &Path, manifest: &str) -> Result<Program, Error> {
-        let Self { name, version, .. } = self;
-        let copy = directory.join(format!("{name}-{version}"));
+    /// Builds kvbench with this version of the crate in `directory`, and asks the program for its description. Returns
+    /// it with the version of the crate, and the place of a crate that is not on crates.io. `manifest` is the text of
+    /// kvbench's `Cargo.toml`.
+    fn program(&self, directory: &Path, manifest: &str) -> Result<(Program, String), Error> {
+        let Self { name, source, .. } = self;
+        let copy = directory.join(self.directory_name());
         self.copy(&copy, manifest)?;
-        self.choose_version(&copy)?;
+        let version = self.choose_version(&copy)?;
+        let version = match &source.source {
+            CrateSource::Published(_) => version,
+            place => format!("{version} ({place})"),
+        };
         eprintln!("kvbench: building kvbench with {name} {version}");
         let features = format!("bench,{}", self.feature);
         let target = directory.join("target");
@@ -137,18 +145,29 @@ impl Build<'_> {
             &place,
         ];
         if !cargo(&copy, &words, Stdio::inherit())?.status.success() {
-            return Err(Error::Build { name: (*name).into(), version: (*version).into() });
+            return Err(Error::Build { name: (*name).into(), version });
         }
         // The build with the other version replaces this file.
         let (built, program) = (target.join("release").join("kvbench"), copy.join("kvbench"));
         let new = copy.join("kvbench.new");
         fs::copy(&built, &new).map_err(in_file(&built))?;
         fs::rename(&new, &program).map_err(in_file(&program))?;
-        describe(&program)
+        Ok((describe(&program)?, version))
+    }
+
+    /// Returns the name of the directory for this build.
+    fn directory_name(&self) -> String {
+        let Self { name, source, .. } = self;
+        match &source.source {
+            CrateSource::Published(version) => format!("{name}-{version}"),
+            CrateSource::Directory(_) | CrateSource::Git { .. } => {
+                format!("{name}-{:08x}", crc32fast::hash(source.patch(name).as_bytes()))
+            }
+        }
     }
 
     /// Makes the directory `copy` a package with links to kvbench's sources, and with a `Cargo.toml` that requires
-    /// exactly this version of the crate.
+    /// exactly this version of the crate, from its source.
     fn copy(&self, copy: &Path, manifest: &str) -> Result<(), Error> {
         fs::create_dir_all(copy).map_err(in_file(copy))?;
         for entry in fs::read_dir(self.sources).map_err(in_file(self.sources))?.flatten() {
@@ -163,7 +182,11 @@ impl Build<'_> {
             }
         }
         let path = copy.join("Cargo.toml");
-        let text = required_exactly(manifest, self.name, self.version);
+        let required = match &self.source.version {
+            Some(version) => required_exactly(manifest, self.name, version),
+            None => manifest.to_owned(),
+        };
+        let text = required + &self.source.patch(self.name);
         // A new file would be a reason to compile again.
         if !fs::read_to_string(&path).is_ok_and(|old| old == text) {
             fs::write(&path, text).map_err(in_file(&path))?;
@@ -171,38 +194,45 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Makes the lock file of a copy: that of the sources with this version. Leaves it as it is if it was made from the
-    /// same one, since a new file would be a reason to compile again.
-    fn choose_version(&self, copy: &Path) -> Result<(), Error> {
-        let Self { name, version, .. } = self;
+    /// Makes the lock file of a copy: that of the sources with this version, which is returned. Leaves it as it is if
+    /// it was made from the same one, since a new file would be a reason to compile again.
+    fn choose_version(&self, copy: &Path) -> Result<String, Error> {
+        let Self { name, source, required, .. } = self;
         let (lock, made_from) = (copy.join("Cargo.lock"), copy.join("Cargo.lock.made-from"));
         let text = read(&self.sources.join("Cargo.lock"))?;
-        if read(&made_from).is_ok_and(|old| old == text) && self.check_lock(&lock).is_ok() {
-            return Ok(());
+        let is_fixed = matches!(source.source, CrateSource::Published(_));
+        if is_fixed && read(&made_from).is_ok_and(|old| old == text) {
+            if let Ok(package) = source.chosen(name, copy) {
+                return Ok(package.version);
+            }
         }
         fs::write(&lock, &text).map_err(in_file(&lock))?;
-        let locked = versions(&text, name).into_iter().find(|locked| interface(locked) == interface(version));
-        let package = format!("{name}@{}", locked.unwrap_or_else(|| (*version).to_owned()));
-        let chosen = cargo(copy, &["update", "--package", &package, "--precise", version], Stdio::piped())?;
+        let precise = match &source.source {
+            CrateSource::Published(version) => &["--precise", version][..],
+            CrateSource::Directory(_) | CrateSource::Git { .. } => &[],
+        };
+        let chosen = cargo(copy, &[&["update", "--package", name][..], precise].concat(), Stdio::piped())?;
         if !chosen.status.success() {
             let text = String::from_utf8_lossy(&chosen.stderr).trim().to_owned();
-            return Err(Error::NoVersion { name: (*name).into(), version: (*version).into(), text });
+            return Err(Error::NoVersion { name: (*name).into(), asked: source.source.to_string(), text });
         }
-        self.check_lock(&lock)?;
-        fs::write(&made_from, &text).map_err(in_file(&made_from))
+        let version = source.chosen(name, copy)?.version;
+        check_interface(name, &version, required)?;
+        fs::write(&made_from, &text).map_err(in_file(&made_from))?;
+        Ok(version)
     }
+}
 
-    /// Returns an error if the lock file at `lock` does not have this build's version of the crate.
-    fn check_lock(&self, lock: &Path) -> Result<(), Error> {
-        let found = versions(&read(lock)?, self.name);
-        match found.iter().any(|found| found == self.version) {
-            true => Ok(()),
-            false => Err(Error::NotChosen {
-                name: self.name.into(),
-                version: self.version.into(),
-                found: found.join(", "),
-            }),
-        }
+/// Returns an error if `version` of a crate has another interface than the version `required`, for which kvbench's
+/// adapter is written.
+fn check_interface(name: &str, version: &str, required: &str) -> Result<(), Error> {
+    match interface(version) == interface(required) {
+        true => Ok(()),
+        false => Err(Error::OtherInterface {
+            name: name.into(),
+            version: version.into(),
+            written_for: interface(required).join("."),
+        }),
     }
 }
 
@@ -220,15 +250,6 @@ fn with_library(program: Program, stores: &[String], name: &str, version: &str) 
         }
     }
     program
-}
-
-/// Runs cargo with the arguments `words` in a directory, and returns its exit status and output. `stderr` receives its
-/// progress and error messages. Fails only if cargo cannot be started.
-fn cargo(directory: &Path, words: &[&str], stderr: Stdio) -> Result<Output, Error> {
-    let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(program);
-    command.current_dir(directory).args(words).stdin(Stdio::null()).stderr(stderr);
-    command.output().map_err(Error::NoCargo)
 }
 
 /// Returns the index and the text of the line of the dependency `name` in a manifest (`Cargo.toml`); `None` if there is
@@ -273,13 +294,6 @@ fn interface(version: &str) -> Vec<&str> {
     }
 }
 
-/// Returns all versions of the crate `name` in the text of a lock file (`Cargo.lock`).
-fn versions(lock: &str, name: &str) -> Vec<String> {
-    let own = format!("name = \"{name}\"");
-    let after = lock.lines().zip(lock.lines().skip(1)).filter(|(line, _)| *line == own);
-    after.filter_map(|(_, next)| required(next)).map(Into::into).collect()
-}
-
 /// Returns the cache directory of the user, `$XDG_CACHE_HOME` or `$HOME/.cache`; `None` if neither variable is set.
 fn user_cache() -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -308,13 +322,6 @@ mod tests {
         assert_eq!(requirement(MANIFEST, "absent"), None);
         let expected = MANIFEST.replace("\"4.4\"", "\"=4.3.1\"");
         assert_eq!(required_exactly(MANIFEST, "engine", "4.3.1"), expected);
-    }
-
-    #[test]
-    fn a_lock_file_has_all_versions_of_a_crate() {
-        let lock = "[[package]]\nname = \"engine\"\nversion = \"4.3.1\"\n\n[[package]]\nname = \"engine\"\n\
-                    version = \"2.0.0\"\n\n[[package]]\nname = \"engine-sys\"\nversion = \"1.0.0\"\n";
-        assert_eq!(versions(lock, "engine"), ["4.3.1", "2.0.0"]);
     }
 
     #[test]

@@ -6,12 +6,14 @@
 //! `answer` and `text` say what was found.
 
 mod answer;
+mod crate_source;
 mod crate_versions;
 mod finding;
 mod programs;
 mod text;
 
 pub use answer::{Answer, answer};
+pub use crate_source::CrateSource;
 pub use crate_versions::{CrateVersions, stores_of_crate};
 pub use programs::{Error, check_stores, common_stores, describe};
 pub use text::text;

@@ -64,10 +64,12 @@ pub enum Error {
     NoCache,
     #[error("cannot start cargo, which builds both programs: {0}")]
     NoCargo(io::Error),
-    #[error("{name} {version} cannot be chosen: {text}")]
-    NoVersion { name: String, version: String, text: String },
-    #[error("{name} {version} was asked for, but the lock file has {found}")]
-    NotChosen { name: String, version: String, found: String },
+    #[error("there is no crate {name} in {}: {text}", .path.display())]
+    NoCrate { name: String, path: PathBuf, text: String },
+    #[error("{name} cannot be taken from {asked}: {text}")]
+    NoVersion { name: String, asked: String, text: String },
+    #[error("{name} was asked for from {asked}, but cargo takes {found}")]
+    NotChosen { name: String, asked: String, found: String },
     #[error(
         "kvbench does not build with {name} {version}; if the errors are in its adapter, that version has another \
         interface: build a kvbench for each version, and compare the two programs: kvbench duel OLD NEW"

@@ -1,0 +1,231 @@
+//! Places from which `kvbench duel --crate` takes an engine's crate: crates.io, a directory, or a git repository.
+
+use super::programs::Error;
+use serde::Deserialize;
+use std::{
+    env,
+    ffi::OsStr,
+    fmt,
+    path::{self, Path, PathBuf},
+    process::{Command, Output, Stdio},
+    str::FromStr,
+};
+
+/// Place from which a crate is taken, as the user writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CrateSource {
+    /// Version on crates.io: `4.3.0`.
+    Published(String),
+    /// Directory of the crate, or of a workspace that has it: `./redb`.
+    Directory(PathBuf),
+    /// Git repository, and the commit or tag: `git+https://host/redb#v4.4.0`.
+    Git {
+        /// Address of the repository, without `git+`.
+        url: String,
+        /// Commit or tag; `None` for the repository's default branch.
+        revision: Option<String>,
+    },
+}
+
+impl FromStr for CrateSource {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Some(address) = text.strip_prefix("git+") {
+            let (url, revision) = address.split_once('#').unzip();
+            let url = url.unwrap_or(address).to_owned();
+            return Ok(Self::Git { url, revision: revision.map(Into::into) });
+        }
+        let is_path = text.starts_with('.') || text.contains(path::MAIN_SEPARATOR);
+        Ok(if is_path { Self::Directory(text.into()) } else { Self::Published(text.into()) })
+    }
+}
+
+impl fmt::Display for CrateSource {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Published(version) => out.write_str(version),
+            Self::Directory(path) => path.display().fmt(out),
+            Self::Git { url, revision: None } => write!(out, "git+{url}"),
+            Self::Git { url, revision: Some(revision) } => write!(out, "git+{url}#{revision}"),
+        }
+    }
+}
+
+/// Source of a crate in which the crate was looked for.
+pub(super) struct Found {
+    pub source: CrateSource,
+    /// Version of the crate; `None` for a git repository, whose version Cargo finds out.
+    pub version: Option<String>,
+    /// Absolute path of the crate's manifest (`Cargo.toml`), for a directory.
+    manifest: Option<PathBuf>,
+}
+
+/// Package in the output of `cargo metadata`.
+#[derive(Deserialize)]
+pub(super) struct Package {
+    name: String,
+    pub version: String,
+    /// Where Cargo takes the package from; `None` for a directory.
+    source: Option<String>,
+    manifest_path: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+impl Found {
+    /// Looks for the crate `name` in `source`, if that is a directory.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the directory has no such crate, or if cargo cannot be started.
+    pub fn new(name: &str, source: &CrateSource) -> Result<Self, Error> {
+        let (version, manifest) = match source {
+            CrateSource::Published(version) => (Some(version.clone()), None),
+            CrateSource::Git { .. } => (None, None),
+            CrateSource::Directory(path) => {
+                let absent = |text: &str| Error::NoCrate {
+                    name: name.into(),
+                    path: path.clone(),
+                    text: text.trim().to_owned(),
+                };
+                if !path.is_dir() {
+                    return Err(absent("no such directory"));
+                }
+                let package = packages(path, &["--no-deps"])?
+                    .map_err(|text| absent(&text))?
+                    .into_iter()
+                    .find(|package| package.name == name)
+                    .ok_or_else(|| absent("its Cargo.toml has no such package"))?;
+                (Some(package.version), Some(package.manifest_path))
+            }
+        };
+        Ok(Self { source: source.clone(), version, manifest })
+    }
+
+    /// Returns the section of kvbench's manifest with which Cargo takes the crate `name` from this source; empty for a
+    /// published version.
+    pub fn patch(&self, name: &str) -> String {
+        let place = match &self.source {
+            CrateSource::Published(_) => return String::new(),
+            CrateSource::Directory(path) => {
+                let directory = self.manifest.as_deref().and_then(Path::parent).unwrap_or(path);
+                format!("path = {:?}", directory.display().to_string())
+            }
+            CrateSource::Git { url, revision: None } => format!("git = {url:?}"),
+            CrateSource::Git { url, revision: Some(revision) } => {
+                format!("git = {url:?}, rev = {revision:?}")
+            }
+        };
+        format!("\n[patch.crates-io]\n{name} = {{ {place} }}\n")
+    }
+
+    /// Returns `true` if `package` comes from this source.
+    fn is_of(&self, package: &Package) -> bool {
+        let from = package.source.as_deref();
+        match &self.source {
+            CrateSource::Published(version) => from.is_some() && *version == package.version,
+            CrateSource::Directory(_) => {
+                from.is_none() && self.manifest.as_ref() == Some(&package.manifest_path)
+            }
+            CrateSource::Git { url, .. } => {
+                from.and_then(|from| from.strip_prefix("git+")).is_some_and(|from| from.starts_with(url))
+            }
+        }
+    }
+
+    /// Returns the package that Cargo takes for the crate `name` in the directory `copy`, if it comes from this source.
+    ///
+    /// # Errors
+    ///
+    /// Fails if Cargo takes the crate from elsewhere, as it does (with no more than a warning) if the version in the
+    /// source is not the required one, or if cargo fails.
+    pub fn chosen(&self, name: &str, copy: &Path) -> Result<Package, Error> {
+        let fail =
+            |found: String| Error::NotChosen { name: name.into(), asked: self.source.to_string(), found };
+        let packages = packages(copy, &["--locked"])?.map_err(fail)?;
+        let (own, others): (Vec<_>, Vec<_>) = packages
+            .into_iter()
+            .filter(|package| package.name == name)
+            .partition(|package| self.is_of(package));
+        let others: Vec<_> =
+            others.into_iter().map(|package| format!("{name} {}", package.version)).collect();
+        own.into_iter().next().ok_or_else(|| fail(others.join(", ")))
+    }
+}
+
+/// Returns the packages that `cargo metadata` finds in a directory, or the error message of cargo.
+fn packages(directory: &Path, words: &[&str]) -> Result<Result<Vec<Package>, String>, Error> {
+    let words = [&["metadata", "--format-version", "1"], words].concat();
+    let output = cargo(directory, &words, Stdio::piped())?;
+    if !output.status.success() {
+        return Ok(Err(String::from_utf8_lossy(&output.stderr).into_owned()));
+    }
+    let metadata = serde_json::from_slice::<Metadata>(&output.stdout);
+    Ok(metadata.map(|metadata| metadata.packages).map_err(|error| error.to_string()))
+}
+
+/// Runs cargo with the arguments `words` in a directory, and returns its exit status and output. `stderr` receives its
+/// progress and error messages. Fails only if cargo cannot be started.
+pub(super) fn cargo(directory: &Path, words: &[impl AsRef<OsStr>], stderr: Stdio) -> Result<Output, Error> {
+    let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.current_dir(directory).args(words).stdin(Stdio::null()).stderr(stderr);
+    command.output().map_err(Error::NoCargo)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_source_is_a_version_a_directory_or_a_repository() {
+        let git = |revision: Option<&str>| CrateSource::Git {
+            url: "https://host/r".into(),
+            revision: revision.map(Into::into),
+        };
+        for (text, source) in [
+            ("4.3.0", CrateSource::Published("4.3.0".into())),
+            (".", CrateSource::Directory(".".into())),
+            ("../redb", CrateSource::Directory("../redb".into())),
+            ("/src/redb", CrateSource::Directory("/src/redb".into())),
+            ("git+https://host/r", git(None)),
+            ("git+https://host/r#main", git(Some("main"))),
+        ] {
+            let parsed: CrateSource = text.parse().unwrap();
+            assert_eq!(parsed, source);
+            assert_eq!(parsed.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_crate_is_found_in_its_directory_and_in_its_workspace() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(path.join("engine/src")).unwrap();
+        fs::write(path.join("Cargo.toml"), "[workspace]\nmembers = [\"engine\"]\nresolver = \"2\"\n")
+            .unwrap();
+        let manifest = "[package]\nname = \"engine\"\nversion = \"4.5.0-dev\"\nedition = \"2021\"\n";
+        fs::write(path.join("engine/Cargo.toml"), manifest).unwrap();
+        fs::write(path.join("engine/src/lib.rs"), "").unwrap();
+        for place in [path.clone(), path.join("engine")] {
+            let found = Found::new("engine", &CrateSource::Directory(place)).unwrap();
+            assert_eq!(found.version.as_deref(), Some("4.5.0-dev"));
+            let place = path.join("engine").display().to_string();
+            assert_eq!(
+                found.patch("engine"),
+                format!("\n[patch.crates-io]\nengine = {{ path = {place:?} }}\n")
+            );
+        }
+        for (name, place, cause) in
+            [("other", path.clone(), "no such package"), ("engine", path.join("no"), "no such directory")]
+        {
+            let error = Found::new(name, &CrateSource::Directory(place)).err().unwrap().to_string();
+            assert!(error.contains(cause), "{error}");
+        }
+    }
+}
