@@ -28,11 +28,10 @@ demo:
 	@tools/demo $(CARGO_TARGET_DIR)/release/kvbench $(DEMO)
 
 # Most tests wait: for a disk, a timer or another process.
-test: export RUST_TEST_THREADS ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
+test: export RUST_TEST_THREADS ?= $(shell expr 3 \* $$(getconf _NPROCESSORS_ONLN))
 test:
 	@tools/setup test
-	cargo test --release --features fault-injection,canopydb
-	cargo test --release -p own-engine
+	cargo test --release --workspace --features fault-injection,canopydb
 
 # Over small clusters on this machine; Go builds that of TiKV's protocol the first time. See docs/distributed.md.
 CLUSTERS ?= redis tikv
@@ -55,9 +54,8 @@ check:
 	@tools/setup all
 	cargo fmt --check
 	find src/engine/stores benches/bare/side -name '*.rs' | xargs rustfmt --check --edition 2024
-	cargo clippy --release --all-targets --features fault-injection,canopydb -- -D warnings
+	cargo clippy --release --all-targets --all-features -- -D warnings
 	cargo clippy --release --all-targets --no-default-features -- -D warnings
-	cargo clippy --release --all-targets --no-default-features --features tikv,redis,tls,fault-injection -- -D warnings
 	cargo clippy --release -p own-engine --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --lib
 	tools/check-rocksdb --features fault-injection,canopydb

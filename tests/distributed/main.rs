@@ -16,6 +16,8 @@ mod support;
 
 mod cluster;
 mod failover;
+#[path = "../wire/features.rs"]
+mod features;
 #[cfg(feature = "tikv")]
 mod late;
 #[cfg(feature = "tikv")]

@@ -184,7 +184,8 @@ fn is_busy() -> bool {
 fn warnings(environment: &Environment, cells: &[Cell], conduct: &RunConditions) -> Vec<String> {
     let mut warnings = Vec::new();
     let cores = environment.cores;
-    if let Some(load) = environment.load_average.filter(|load| *load > cores as f64 * 0.25 && is_busy()) {
+    let other_load = environment.load_average.filter(|_| conduct.foreign_limit.is_some());
+    if let Some(load) = other_load.filter(|load| *load > cores as f64 * 0.25 && is_busy()) {
         warnings.push(format!(
             "the machine was busy at the start: load {load:.1} on {cores} cores; stop other programs"
         ));
