@@ -42,7 +42,8 @@ pub enum Error {
         move {found} elsewhere, or remove the whole directory if you do not need it", .path.display()
     )]
     Interrupted { path: PathBuf, engine: &'static str, found: String },
-    /// The data are corrupt; nothing was changed.
+    /// A file of the data is corrupt, so it was not opened or not rewritten; nothing was changed. Corruption of a single
+    /// value is [`Error::Value`].
     #[error(
         "{path} is corrupt at byte {offset}: {detail}; nothing was changed; restore a backup, or run `kvbench \
         repair {path}`, which {}",

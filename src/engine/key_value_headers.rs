@@ -26,10 +26,12 @@ pub const KEY_HEADER: usize = HEADER_MAGIC.len() + 1;
 /// Byte after [`HEADER_MAGIC`], in place of a database, in the key of a marker record.
 pub const MARKER_RECORD: u8 = 0xff;
 
-/// Key of the marker record that exists since a value first had an expiration time.
+/// Key of the marker record that says that values may have expiration times: written before the first such value, and
+/// removed only with all keys.
 pub const EXPIRATIONS_RECORD: [u8; KEY_HEADER] = *b"\xffkvbench\xff";
 
-/// Key of the marker record that exists since a key was first stored with a header.
+/// Key of the marker record that says that keys may be stored with a header: written before the first such key, and
+/// removed only with all keys.
 pub const KEY_HEADERS_RECORD: [u8; KEY_HEADER + 1] = *b"\xffkvbench\xffd";
 
 /// Header of a value that was corrupt when it was rewritten, so that it stays corrupt: [`HEADER_MAGIC`] and an

@@ -7,7 +7,7 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(super) struct Published {
     pub title: String,
-    /// Source of the published results, as text.
+    /// Citation of the published results: a README, an article or a paper.
     pub source: String,
     /// Date of publication, as far as it is stated.
     pub date: String,

@@ -164,8 +164,8 @@ impl Loses {
     }
 }
 
-/// Returns the loss bound of a target: the one in the result file or, without it, that of this build's engine of the
-/// target's name. Returns `None` if neither is known.
+/// Returns the loss bound of a target: the one in the result file or, without it and unless the target is an external
+/// server, that of this build's engine of the target's name. Returns `None` if neither is known.
 pub fn loses(target: &Target) -> Option<Loses> {
     let known = || {
         let info = synthetic::info(&target.store).filter(|_| target.address.is_none())?;

@@ -39,7 +39,7 @@ pub(in super::super) struct Aof {
     /// file under both locks.
     pub(super) len: AtomicU64,
     /// Length of the AOF in bytes after the open or the last rewrite, also one that failed: an automatic rewrite starts
-    /// at twice this length, if that is at least 64 MiB.
+    /// when the AOF has twice this length, and at least 64 MiB.
     pub(super) base: AtomicU64,
     /// Reason why all further writes are refused; not set while writes are accepted.
     pub(super) refusal: OnceLock<String>,

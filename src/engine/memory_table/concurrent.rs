@@ -325,7 +325,7 @@ impl<T: Table> SharedTable<T> {
         look(&self.lock().table)
     }
 
-    /// Returns the number of keys that readers see.
+    /// Returns the number of keys that readers see, with a large batch that is visible but not yet wholly in the table.
     pub(in super::super) fn len(&self) -> u64 {
         self.lock().len()
     }

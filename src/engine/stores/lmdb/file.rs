@@ -36,7 +36,8 @@ pub(super) fn data(path: &Path) -> PathBuf {
     path.join(DATA)
 }
 
-/// Allocates the disk space of LMDB's table of readers, with slots for `readers` readers, in the directory `path`.
+/// Allocates the disk space of LMDB's table of readers (its lock file) with slots for `readers` readers, in the directory
+/// `path`: a write to a mapped page without space on disk would kill the process.
 pub(super) fn reserve_readers(path: &Path, readers: u32) -> Result<()> {
     /// Size of LMDB's slot of one reader in bytes, and an upper bound of the size of the table's header.
     const SLOT: u64 = 64;

@@ -63,8 +63,9 @@ impl<'b> Part<'b> {
 }
 
 impl Cluster {
-    /// Sends each part of `batch` as one request to a node, and returns the outcomes of the parts in order. Returns
-    /// `None`, and writes nothing, if a part is neither puts only nor deletes only.
+    /// Sends each part of `batch` ([`Batch::end_part`]) as one SET, MSET or DEL to the node of its hash slot, again after
+    /// temporary refusals, and returns the outcomes in the order of the parts. A part with keys of several slots fails.
+    /// Returns `None`, and writes nothing, if a part is neither puts only nor deletes only.
     pub fn write_parts(&self, batch: &Batch<'_>) -> Option<Vec<Result<()>>> {
         if !batch.client_ends().all(is_simple) {
             return None;
