@@ -144,16 +144,16 @@ impl Found {
     /// Fails if Cargo takes the crate from elsewhere, as it does (with no more than a warning) if the version in the
     /// source is not the required one, or if cargo fails.
     pub fn chosen(&self, name: &str, copy: &Path) -> Result<Package, Error> {
-        let fail =
-            |found: String| Error::NotChosen { name: name.into(), asked: self.source.to_string(), found };
-        let packages = packages(copy, &["--locked"])?.map_err(fail)?;
-        let (own, others): (Vec<_>, Vec<_>) = packages
+        let asked = || self.source.to_string();
+        let fail = |text| Error::NoVersion { name: name.into(), asked: asked(), text };
+        let (own, others): (Vec<_>, Vec<_>) = packages(copy, &["--locked"])?
+            .map_err(fail)?
             .into_iter()
             .filter(|package| package.name == name)
             .partition(|package| self.is_of(package));
-        let others: Vec<_> =
-            others.into_iter().map(|package| format!("{name} {}", package.version)).collect();
-        own.into_iter().next().ok_or_else(|| fail(others.join(", ")))
+        let found = || others.iter().map(|package| package.version.as_str()).collect::<Vec<_>>().join(", ");
+        let other = || Error::NotChosen { name: name.into(), asked: asked(), found: found() };
+        own.into_iter().next().ok_or_else(other)
     }
 }
 

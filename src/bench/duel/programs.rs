@@ -68,7 +68,7 @@ pub enum Error {
     NoCrate { name: String, path: PathBuf, text: String },
     #[error("{name} cannot be taken from {asked}: {text}")]
     NoVersion { name: String, asked: String, text: String },
-    #[error("{name} was asked for from {asked}, but cargo takes {found}")]
+    #[error("{name} was asked for from {asked}, but cargo takes version {found} from elsewhere")]
     NotChosen { name: String, asked: String, found: String },
     #[error(
         "kvbench does not build with {name} {version}; if the errors are in its adapter, that version has another \
