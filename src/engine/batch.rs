@@ -173,7 +173,7 @@ impl<'a> Batch<'a> {
         self.push(WriteOp::Delete { key });
     }
 
-    /// Appends a write that removes every key.
+    /// Appends a write that removes every key of every database.
     pub fn clear(&mut self) {
         self.push(WriteOp::Clear);
     }

@@ -40,7 +40,7 @@ impl<'r, 'a> ComparisonGroup<'r, 'a> {
     }
 }
 
-/// Comparison of all pairs of cells by a metric.
+/// Comparison of all pairs of a list of comparable cells by a metric.
 pub struct Judged {
     /// Verdicts on the pairs of cells, which are identified by their indices in the list of compared cells.
     pub pairwise: Pairwise,

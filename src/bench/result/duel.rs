@@ -32,7 +32,7 @@ pub struct Program {
     /// named by its path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chosen: Option<String>,
-    /// Description that the program printed.
+    /// Description that the program printed of itself.
     pub build: BuildDescription,
 }
 

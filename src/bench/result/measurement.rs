@@ -94,7 +94,7 @@ pub struct Measurement {
     /// Bytes of the allocations that `allocations` counts.
     #[serde(default)]
     pub allocated_bytes: Option<u64>,
-    /// Bytes of the keys and values that operations wrote or deleted.
+    /// Bytes of the keys and values of successful writes; a delete counts its key and the value that it removed.
     pub user_bytes: u64,
     /// Bytes that the engine passed to write calls in the measured time and afterwards until it was settled: with the
     /// flushes and compactions that the measured operations caused, without those of the load. In process only.

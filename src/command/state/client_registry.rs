@@ -53,7 +53,8 @@ pub struct Labels {
     pub lib_version: Box<str>,
 }
 
-/// Index of the last command of a connection before its first command.
+/// Index of a connection's last command if there is none: before its first request, and after a step that executed no
+/// request (unknown, refused or queued ones).
 const NONE: usize = usize::MAX;
 
 impl Client {

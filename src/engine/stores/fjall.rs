@@ -101,7 +101,7 @@ const KEY_LIMITS: (usize, usize) = (1, u16::MAX as usize);
 /// being written.
 const OWN_FILES: u64 = 24;
 
-/// Maximum size of a memtable, in bytes: fjall's default.
+/// Upper limit of the size of a memtable in bytes: fjall's default. A smaller cache makes it smaller.
 const MEMTABLE: u64 = 64 << 20;
 
 /// Number of fjall's threads for flushes and compactions: as many as RocksDB has here, and fjall's default on two

@@ -122,7 +122,7 @@ pub mod tests {
         pub cold: usize,
         /// Number of slices after which the fake store fails.
         pub fails_after: usize,
-        /// Indices of the stores in the order of their turns.
+        /// Log that the fake stores share: the index of each store at each of its turns.
         pub turns: Rc<RefCell<Vec<usize>>>,
     }
 

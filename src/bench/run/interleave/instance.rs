@@ -1,4 +1,4 @@
-//! Instance of a store in a comparison: a process of its own, which is stopped unless it is its turn.
+//! Instance of a store in a comparison: a process of its own, which is paused (SIGSTOP) during the turns of other stores.
 
 use super::{
     block::Sliced,

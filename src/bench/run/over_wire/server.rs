@@ -52,8 +52,8 @@ pub(in crate::bench::run) fn check_target(target: &ExternalServer) -> Result<(),
     }
 }
 
-/// Removes all keys from an external server after the job that measured it was killed: the server may still
-/// execute requests of that job for a moment.
+/// Removes all keys from an external server after the job that measured it was killed. Repeats this until none is left,
+/// at most [`MAX_FLUSHES`] times, because the server may still execute requests of that job for a moment.
 pub(in crate::bench::run) fn empty_target(target: &ExternalServer) -> Result<(), String> {
     let address = address_of(&target.address)?;
     for _ in 0..MAX_FLUSHES {

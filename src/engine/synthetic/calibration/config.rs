@@ -48,7 +48,7 @@ pub struct Truth {
     pub memory_bytes: u64,
     /// Memory in bytes that the first write after a quiesce allocates and frees immediately.
     pub surge_bytes: u64,
-    /// Memory in bytes that the first write of the load, before the first quiesce, allocates and frees at once.
+    /// Memory in bytes that the first write of the load, before the first quiesce, allocates and frees immediately.
     pub load_surge_bytes: u64,
     /// Size in bytes of a file that the engine maps into memory.
     pub mapped_bytes: u64,
