@@ -143,6 +143,9 @@ impl Build<'_> {
             &features,
             "--target-dir",
             &place,
+            // Cargo does so itself only for crates that are not in a directory: a lint of a newer compiler is no error.
+            "--config",
+            "target.'cfg(all())'.rustflags = ['--cap-lints', 'warn']",
         ];
         if !cargo(&copy, &words, Stdio::inherit())?.status.success() {
             return Err(Error::Build { name: (*name).into(), version });
