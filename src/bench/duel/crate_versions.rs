@@ -204,10 +204,11 @@ impl Build<'_> {
         let (lock, made_from) = (copy.join("Cargo.lock"), copy.join("Cargo.lock.made-from"));
         let text = read(&self.sources.join("Cargo.lock"))?;
         let is_fixed = matches!(source.source, CrateSource::Published(_));
-        if is_fixed && read(&made_from).is_ok_and(|old| old == text) {
-            if let Ok(package) = source.chosen(name, copy) {
-                return Ok(package.version);
-            }
+        if is_fixed
+            && read(&made_from).is_ok_and(|old| old == text)
+            && let Ok(package) = source.chosen(name, copy)
+        {
+            return Ok(package.version);
         }
         fs::write(&lock, &text).map_err(in_file(&lock))?;
         let precise = match &source.source {
