@@ -153,6 +153,9 @@ struct Disturbed {
     at_sync: fn() -> Result<()>,
     /// Pairs that each scan has visited.
     scanned: Mutex<Vec<u32>>,
+    /// Snapshots that were asked for; the third fails.
+    snapshots: AtomicU64,
+    snapshot_reads: AtomicU64,
 }
 
 const STALL: Duration = Duration::from_millis(300);
@@ -172,8 +175,8 @@ impl Disturbed {
     }
 
     fn new(at_read: fn(u64) -> Result<()>, at_sync: fn() -> Result<()>) -> Self {
-        let (reads, scanned) = Default::default();
-        Self { inner: memory("btree"), reads, at_read, at_sync, scanned }
+        let (reads, scanned, snapshots, snapshot_reads) = Default::default();
+        Self { inner: memory("btree"), reads, at_read, at_sync, scanned, snapshots, snapshot_reads }
     }
 }
 
@@ -194,6 +197,12 @@ impl Engine for Disturbed {
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         (self.at_read)(self.reads.fetch_add(1, Ordering::SeqCst))?;
         self.inner.read(keys, visit)
+    }
+    fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {
+        match self.snapshots.fetch_add(1, Ordering::SeqCst) {
+            2 => on_purpose().map(|()| None),
+            _ => Ok(Some(Box::new(CountedReads(self)))),
+        }
     }
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         self.inner.write(batch, sync)
@@ -241,73 +250,31 @@ fn random_scan_lengths_are_uniform() {
     }
 }
 
-/// Snapshot of an engine that counts its reads.
-struct CountedReads<'e>(&'e WithSnapshots);
-
-/// Engine whose reads without a snapshot fail.
-struct WithSnapshots {
-    inner: Disturbed,
-    snapshots: AtomicU64,
-    reads: AtomicU64,
-}
+/// Snapshot of an engine, which disturbs no read and counts each.
+struct CountedReads<'e>(&'e Disturbed);
 
 impl Snapshot for CountedReads<'_> {
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
-        self.0.reads.fetch_add(1, Ordering::SeqCst);
-        self.0.inner.inner.read(keys, visit)
+        self.0.snapshot_reads.fetch_add(1, Ordering::SeqCst);
+        self.0.inner.read(keys, visit)
     }
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
-        self.0.reads.fetch_add(1, Ordering::SeqCst);
-        self.0.inner.inner.scan(range, visit)
-    }
-}
-
-impl Engine for WithSnapshots {
-    fn info(&self) -> &'static Info {
-        self.inner.info()
-    }
-    fn is_memory_only(&self) -> bool {
-        true
-    }
-    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
-        self.inner.read(keys, visit)
-    }
-    fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {
-        match self.snapshots.fetch_add(1, Ordering::SeqCst) {
-            2 => on_purpose().map(|()| None),
-            _ => Ok(Some(Box::new(CountedReads(self)))),
-        }
-    }
-    fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
-        self.inner.write(batch, sync)
-    }
-    fn sync(&self) -> Result<()> {
-        self.inner.sync()
-    }
-    fn scan(&self, _: KeyRange<'_>, _: &mut VisitPair<'_>) -> Result<()> {
-        on_purpose()
-    }
-    fn count(&self) -> Result<u64> {
-        self.inner.count()
-    }
-    fn disk_size(&self) -> Result<u64> {
-        self.inner.disk_size()
-    }
-    fn close(&self) -> Result<()> {
-        self.inner.close()
+        self.0.snapshot_reads.fetch_add(1, Ordering::SeqCst);
+        self.0.inner.scan(range, visit)
     }
 }
 
 /// The third snapshot fails, and with it the workload of its thread.
 #[test]
 fn each_thread_reads_from_one_snapshot_where_the_workload_says_so() {
-    let (snapshots, reads) = Default::default();
-    let engine = WithSnapshots { inner: Disturbed::new(|_| on_purpose(), || Ok(())), snapshots, reads };
+    let engine = Disturbed::new(|_| on_purpose(), || Ok(()));
     let mix = [(Operation::Get, 1.0), (Operation::Scan, 1.0)];
     let work = Workload { one_snapshot: true, ..workload(&mix) };
     let (measured, _) = run(&engine, &[&work]);
     assert!(measured[0].is_sound(), "{:?}", measured[0].first_fault);
-    assert_eq!((engine.snapshots.load(Ordering::SeqCst), engine.reads.load(Ordering::SeqCst)), (2, 20_000));
+    let count = |counter: &AtomicU64| counter.load(Ordering::SeqCst);
+    assert_eq!((count(&engine.snapshots), count(&engine.snapshot_reads)), (2, 20_000));
+    assert_eq!(*engine.scanned.lock().unwrap(), [0; 0]);
     let single = Workload { threads: 1, ..work };
     let (measured, _) = run(&engine, &[&single]);
     assert_eq!((measured[0].errors, measured[0].operations), (1, 0));

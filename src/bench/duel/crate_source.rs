@@ -6,7 +6,7 @@ use std::{
     env,
     ffi::OsStr,
     fmt,
-    path::{self, Path, PathBuf},
+    path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     str::FromStr,
 };
@@ -36,8 +36,8 @@ impl FromStr for CrateSource {
             let url = url.unwrap_or(address).to_owned();
             return Ok(Self::Git { url, revision: revision.map(Into::into) });
         }
-        let is_path = text.starts_with('.') || text.contains(path::MAIN_SEPARATOR);
-        Ok(if is_path { Self::Directory(text.into()) } else { Self::Published(text.into()) })
+        let is_version = text.starts_with(|first: char| first.is_ascii_digit());
+        Ok(if is_version { Self::Published(text.into()) } else { Self::Directory(text.into()) })
     }
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Found {
 pub(super) struct Package {
     name: String,
     pub version: String,
-    /// Where Cargo takes the package from; `None` for a directory.
+    /// Source from which Cargo takes the package; `None` for a directory.
     source: Option<String>,
     manifest_path: PathBuf,
 }
@@ -124,7 +124,7 @@ impl Found {
     }
 
     /// Returns `true` if `package` comes from this source.
-    fn is_of(&self, package: &Package) -> bool {
+    fn provides(&self, package: &Package) -> bool {
         let from = package.source.as_deref();
         match &self.source {
             CrateSource::Published(version) => from.is_some() && *version == package.version,
@@ -150,7 +150,7 @@ impl Found {
             .map_err(fail)?
             .into_iter()
             .filter(|package| package.name == name)
-            .partition(|package| self.is_of(package));
+            .partition(|package| self.provides(package));
         let found = || others.iter().map(|package| package.version.as_str()).collect::<Vec<_>>().join(", ");
         let other = || Error::NotChosen { name: name.into(), asked: asked(), found: found() };
         own.into_iter().next().ok_or_else(other)
@@ -192,6 +192,7 @@ mod tests {
             ("4.3.0", CrateSource::Published("4.3.0".into())),
             (".", CrateSource::Directory(".".into())),
             ("../redb", CrateSource::Directory("../redb".into())),
+            ("redb", CrateSource::Directory("redb".into())),
             ("/src/redb", CrateSource::Directory("/src/redb".into())),
             ("git+https://host/r", git(None)),
             ("git+https://host/r#main", git(Some("main"))),
