@@ -27,13 +27,16 @@ demo:
 	cargo build --release --no-default-features --features bench,$(DEMO_FEATURES)
 	@tools/demo $(CARGO_TARGET_DIR)/release/kvbench $(DEMO)
 
+TESTS = cargo test --release --workspace --features fault-injection,canopydb,redis
+
 # Most tests wait: for a disk, a timer or another process.
 test: export RUST_TEST_THREADS ?= $(shell expr 3 \* $$(getconf _NPROCESSORS_ONLN))
 test:
 	@tools/setup test
-	cargo test --release --workspace --features fault-injection,canopydb
+	$(TESTS)
 
-# Over small clusters on this machine; Go builds that of TiKV's protocol the first time. See docs/distributed.md.
+# Over small clusters on this machine; Go builds that of TiKV's protocol the first time. See docs/distributed.md. Where all
+# tests were built, DISTRIBUTED='$(TESTS) --test distributed' builds nothing else for the Redis Cluster.
 CLUSTERS ?= redis tikv
 NODES_redis := KVBENCH_NODES=127.0.0.1:17001,127.0.0.1:17002
 NODES_tikv := KVBENCH_PD=127.0.0.1:2379
@@ -54,11 +57,11 @@ check:
 	@tools/setup all
 	cargo fmt --check
 	find src/engine/stores benches/bare/side -name '*.rs' | xargs rustfmt --check --edition 2024
-	cargo clippy --release --all-targets --all-features -- -D warnings
+	cargo clippy --release --workspace --all-targets --all-features -- -D warnings
+	cargo clippy --release --test distributed --all-features -- -D warnings
 	cargo clippy --release --all-targets --no-default-features -- -D warnings
-	cargo clippy --release -p own-engine --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --lib
-	tools/check-rocksdb --features fault-injection,canopydb
+	tools/check-rocksdb $(TESTS)
 	tools/package
 
 # Each target for so many seconds: make fuzz SECONDS=3600 TARGETS=decoder. Needs a nightly compiler and cargo-fuzz;
