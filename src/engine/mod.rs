@@ -342,6 +342,8 @@ pub struct Gauge {
     pub help: &'static str,
     /// Current value, in the unit with which the name ends.
     pub value: u64,
+    /// `true` if the value is work that the engine has put off, or space that it has not given back.
+    pub is_backlog: bool,
 }
 
 /// Value of a setting with which kvbench opens an engine's library.

@@ -21,6 +21,7 @@ mod duel;
 mod expiring;
 #[cfg(feature = "fault-injection")]
 mod faults;
+mod find_rate;
 mod format;
 #[cfg(target_os = "linux")]
 mod interleave;
@@ -35,6 +36,8 @@ mod reproduce;
 mod resume;
 mod rows;
 mod sizes;
+#[cfg(target_os = "linux")]
+mod soak;
 #[cfg(target_os = "linux")]
 mod storage;
 mod values;

@@ -113,6 +113,8 @@ pub fn workload(name: &str, mix: &[(Operation, f64)]) -> Workload {
         hashed_keys: false,
         data: None,
         ttl_ms: None,
+        rate_goal: None,
+        soak: false,
     }
 }
 

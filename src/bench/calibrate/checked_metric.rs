@@ -3,6 +3,7 @@
 use crate::bench::result::{
     Access, Measurement, Operation,
     metric::{self, Unit},
+    soak,
 };
 use std::ops::RangeInclusive;
 
@@ -79,7 +80,7 @@ impl Figure {
 type Of = fn(&Measurement) -> Option<f64>;
 
 /// Metrics of a result that are checked too and are not in [`metric::METRICS`]: name, unit and getter of each.
-const OTHER_METRICS: [(&str, Unit, Of); 15] = [
+const OTHER_METRICS: [(&str, Unit, Of); 25] = [
     ("operations", Unit::Count, |m| Some(real(m.operations))),
     ("by kind", Unit::Count, |m| Some(real(m.by_operation.values().map(|kind| kind.count).sum()))),
     ("timeline", Unit::Count, |m| Some(real(m.timeline.iter().sum()))),
@@ -95,7 +96,22 @@ const OTHER_METRICS: [(&str, Unit, Of); 15] = [
     ("unstarted_operations", Unit::Count, |m| Some(real(m.unstarted_operations))),
     ("allocations", Unit::Count, |m| m.allocations.map(real)),
     ("allocated_bytes", Unit::Bytes, |m| m.allocated_bytes.map(real)),
+    ("soak operations", Unit::Count, |m| Some(values(m, soak::OPERATIONS)?.sum())),
+    ("soak p50_us", Unit::Microseconds, |m| values(m, soak::P50)?.reduce(f64::min)),
+    ("soak p99_us", Unit::Microseconds, |m| values(m, soak::P99)?.reduce(f64::max)),
+    ("soak max_us", Unit::Microseconds, |m| values(m, soak::MAX)?.reduce(f64::max)),
+    ("soak cpu_ms", Unit::Count, |m| Some(values(m, "cpu_ms/driver")?.sum())),
+    ("soak written_bytes", Unit::Bytes, |m| Some(values(m, soak::WRITTEN)?.sum())),
+    ("soak file_bytes", Unit::Bytes, |m| values(m, soak::FILES)?.last()),
+    ("soak anonymous_bytes", Unit::Bytes, |m| values(m, soak::ANONYMOUS)?.last()),
+    ("soak resident_bytes", Unit::Bytes, |m| values(m, soak::RESIDENT)?.last()),
+    ("soak gauge", Unit::Count, |m| values(m, "engine/operations")?.last()),
 ];
+
+/// Returns the known values of a series of a soak; `None` if the measurement is no soak.
+fn values<'m>(measurement: &'m Measurement, series: &str) -> Option<impl Iterator<Item = f64> + use<'m>> {
+    Some(measurement.soak.as_ref()?.values(series).iter().copied().flatten())
+}
 
 /// Lists the metrics of one kind of operation, each with name, unit and getter: its count and latencies.
 macro_rules! of_kind {
@@ -185,6 +201,8 @@ mod tests {
             "live_size" => "live length",
             "settled_size" => "settled length",
             "closed_size" => "closed length",
+            "soak" => "soak operations",
+            "rate_search" => "throughput_per_second",
             other => other,
         }
     }

@@ -47,6 +47,10 @@ const CLOCKS: f64 = 3.0;
 /// Time in nanoseconds around the start and the end of a measurement in which the removal of an expired key may or may
 /// not be counted.
 const REMOVAL_NS: u64 = 50_000_000;
+/// Largest time in nanoseconds from the end of a second of a soak to its reading on an idle machine.
+const BETWEEN_READINGS_NS: u64 = 20_000_000;
+/// Largest relative error of a CPU time that is counted in hundredths of a second, and of the driver's own share of it.
+const TICKS: f64 = 0.1;
 /// Fraction of the measured time after which the last of several threads may begin: they are woken one after the
 /// other.
 const LATE: f64 = 0.05;
@@ -116,6 +120,8 @@ pub(super) fn judge(experiment: &Experiment, evidence: &Evidence) -> Vec<Figure>
             Subject::Kinds => judge.kinds(),
             Subject::Crowd => judge.crowd(),
             Subject::Groups => judge.groups(),
+            Subject::FoundRate => judge.found_rate(),
+            Subject::Soak => judge.soak(),
             Subject::TimerSyncs => judge.timer_syncs(),
             Subject::Expiration => judge.expiration(),
             Subject::Processor => judge.processor(),
@@ -431,6 +437,60 @@ impl Judge<'_> {
         self.exact("user_bytes", real(self.span.user_bytes));
     }
 
+    /// Adds the check of a rate that was found, whose record is that of the closed loop before the search. The verified rate
+    /// is 95% of the highest that was kept; a busy machine keeps a lower one.
+    fn found_rate(&mut self) {
+        let calls = &self.span.calls;
+        let first = calls.first().map_or(0, |call| call.begin);
+        let last = calls.last().map_or(0, |call| call.end);
+        let capacity = real(calls.len() as u64) / seconds(last.saturating_sub(first).max(1));
+        let truth = 0.95 * capacity;
+        self.add("throughput_per_second", truth, 0.6 * truth..=1.02 * truth);
+    }
+
+    /// Adds checks of the series of a soak by one thread: of all its seconds together, or of the last one. Operations at
+    /// the end may or may not be counted, because the thread of the readings is woken at another moment.
+    fn soak(&mut self) {
+        let calls = &self.span.calls;
+        let first = calls.first().map_or(0, |call| call.begin);
+        let asked = (self.workload.seconds.unwrap_or(0.0) * 1e9) as u64;
+        let until = |end: u64| calls.iter().filter(move |call| call.end < end);
+        let (surely, maybe) = (first + asked - BETWEEN_READINGS_NS, first + asked);
+        let count = |end| real(until(end).count() as u64);
+        let (least, counted, all) = (count(surely), count(maybe), real(calls.len() as u64));
+        let written =
+            |end| PAGE as f64 * real(until(end).filter(|call| call.commit.is_some()).count() as u64);
+        let (least_written, all_written) = (written(surely), written(u64::MAX));
+        let truth = &self.experiment.truth;
+        let (held, mapped) = (real(truth.memory_bytes), real(truth.mapped_bytes));
+        let (anonymous, resident) = self.memory_beside();
+        let used = real(self.span.used_bytes.0);
+        let (begin, end) = self.span.process_cpu_ns;
+        let (own_ms, process_ms) = (real(self.span.cpu_ns) / 1e6, real(end - begin) / 1e6);
+        let settle = seconds(self.span.settle.1 - self.span.settle.0);
+        let (shortest, longest) = self.durations();
+        let after = self.record.close.0.saturating_sub(calls.last().map_or(0, |call| call.end));
+        let (fastest, slowest) = (all / (shortest + settle), all / (longest + seconds(after)));
+        self.exact("operations", all);
+        self.between("seconds", shortest, longest);
+        self.add("throughput_per_second", fastest, slowest * (1.0 - DIGITS)..=fastest * (1.0 + DIGITS));
+        self.add("soak operations", counted, least..=all);
+        self.add("soak gauge", counted, least..=all);
+        self.add("soak written_bytes", all_written, least_written..=all_written);
+        self.add("soak file_bytes", used, used - (all_written - least_written)..=used);
+        self.add("soak anonymous_bytes", held, held..=held + anonymous);
+        self.add("soak resident_bytes", held + mapped, held + mapped..=held + mapped + resident);
+        self.add("soak cpu_ms", own_ms, own_ms * (1.0 - TICKS)..=process_ms * (1.0 + TICKS));
+        let turns = self.turns();
+        let inside: Vec<f64> = turns.iter().map(|turn| turn.inside).collect();
+        let smallest = inside.iter().copied().reduce(f64::min).unwrap_or_default();
+        let largest = inside.iter().copied().reduce(f64::max).unwrap_or_default();
+        let most = latency_bounds::largest_at(&turns, 1.0);
+        self.latency("soak p50_us", smallest, most, UNDECIDED);
+        self.latency("soak p99_us", smallest, most, UNDECIDED_LARGEST);
+        self.latency("soak max_us", largest, most, UNDECIDED_LARGEST);
+    }
+
     /// Adds the check of the number of syncs by the one-second timer of `everysec`. A sync after the last operation may
     /// or may not be counted.
     fn timer_syncs(&mut self) {
@@ -531,17 +591,25 @@ impl Judge<'_> {
     fn memory(&mut self) {
         let truth = &self.experiment.truth;
         let (held, mapped) = (real(truth.memory_bytes), real(truth.mapped_bytes));
+        let peak = held + mapped + real(truth.surge_bytes);
+        let (anonymous, resident) = self.memory_beside();
+        self.add("anonymous_bytes", held, held..=held + anonymous);
+        self.exact("mapped_bytes", mapped);
+        self.add("peak_memory_bytes", peak, peak..=peak + resident);
+    }
+
+    /// Returns the largest anonymous and the largest resident memory, in bytes, that the process may have beside the
+    /// engine's.
+    fn memory_beside(&self) -> (f64, f64) {
+        let truth = &self.experiment.truth;
+        let (held, mapped) = (real(truth.memory_bytes), real(truth.mapped_bytes));
         // In process, what the process had before it first opened the engine is not measured.
         let first = self.evidence.records.first().unwrap_or(self.record).memory;
         let before = if self.experiment.access == Access::Wire { ProcessMemory::default() } else { first };
-        let (now, peak) = (self.span.memory, held + mapped + real(truth.surge_bytes));
+        let now = self.span.memory;
         let beside =
             |now: u64, before: u64, own: f64| (real(now) - real(before) - own).max(0.0) + FREED_BYTES;
-        let anonymous = held + beside(now.anonymous, before.anonymous, held);
-        let resident = beside(now.resident, before.resident, held + mapped);
-        self.add("anonymous_bytes", held, held..=anonymous);
-        self.exact("mapped_bytes", mapped);
-        self.add("peak_memory_bytes", peak, peak..=peak + resident);
+        (beside(now.anonymous, before.anonymous, held), beside(now.resident, before.resident, held + mapped))
     }
 
     fn sizes(&mut self) {

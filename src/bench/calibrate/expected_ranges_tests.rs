@@ -4,7 +4,10 @@ use super::*;
 use crate::{
     bench::{
         calibrate::experiments,
-        result::{FileSize, Latency, Operation},
+        result::{
+            FileSize, Latency, Operation,
+            soak::{self, Soak},
+        },
     },
     engine::synthetic::calibration::{Call, CallKind, ProcessMemory},
 };
@@ -147,8 +150,28 @@ fn answered(truth: &dyn Fn(&str) -> Option<f64>) -> Measurement {
         close_seconds: truth("close_seconds"),
         reopen_seconds: truth("reopen_seconds"),
         recovery_seconds: truth("recovery_seconds"),
+        soak: soak_of(truth),
         ..Measurement::default()
     }
+}
+
+/// Returns a soak of one second with the expected values of its series; `None` without any.
+fn soak_of(truth: &dyn Fn(&str) -> Option<f64>) -> Option<Soak> {
+    truth("soak operations")?;
+    let series = [
+        (soak::OPERATIONS, "soak operations"),
+        (soak::P50, "soak p50_us"),
+        (soak::P99, "soak p99_us"),
+        (soak::MAX, "soak max_us"),
+        ("cpu_ms/driver", "soak cpu_ms"),
+        (soak::WRITTEN, "soak written_bytes"),
+        (soak::FILES, "soak file_bytes"),
+        (soak::ANONYMOUS, "soak anonymous_bytes"),
+        (soak::RESIDENT, "soak resident_bytes"),
+        ("engine/operations", "soak gauge"),
+    ];
+    let series = series.map(|(name, column)| (name.to_owned(), vec![truth(column)]));
+    Some(Soak { series: series.into(), backlogs: Vec::new() })
 }
 
 /// Returns the latency of each kind of operation that is checked separately, or one entry with the total count.

@@ -3,6 +3,7 @@
 use crate::{
     bench::result::{
         Access, Cell, CellKind, Commits, Figure, Operation, Order, OwnDevice, Size, Target, Workload,
+        latency_goal::{LatencyGoal, Percentile},
     },
     engine::{
         Compression, Fsync,
@@ -36,6 +37,10 @@ pub(super) enum Subject {
     Crowd,
     /// The experiment checks counts, throughput and latency of threads whose writes are committed together.
     Groups,
+    /// The experiment checks the rate that a search finds.
+    FoundRate,
+    /// The experiment checks the series of a soak, and its throughput with the deferred work.
+    Soak,
     /// The experiment checks the number of syncs by the timer of the fsync policy `everysec`.
     TimerSyncs,
     /// The experiment checks the numbers of reads of values that expire, and of removals of expired keys.
@@ -80,7 +85,17 @@ pub(super) fn all() -> Vec<Experiment> {
     };
     // A server's allocations are not counted, and it always commits in groups. It hides which operation a call of
     // its engine belongs to, and adds the writes of its sockets to those of the engine.
-    let in_process = [groups(), allocations(), other_kinds(), threads(), warm_up(), in_place(), appends()];
+    let in_process = [
+        groups(),
+        allocations(),
+        other_kinds(),
+        threads(),
+        warm_up(),
+        in_place(),
+        appends(),
+        soak(),
+        found_rate(),
+    ];
     let devices = [device_writes(), device_reads(), memory_limit()];
     let recoveries = [200, 800].map(recovery);
     let others = in_process.into_iter().chain(devices).chain(recoveries);
@@ -176,6 +191,42 @@ fn crowd(access: Access) -> Experiment {
         ..workload("crowd", Operation::Get, 4000)
     };
     experiment("crowd", Subject::Crowd, access, truth, vec![mixed])
+}
+
+/// Returns an experiment that searches for the highest rate of an engine that can do a hundred operations per second.
+fn found_rate() -> Experiment {
+    let cost = Cost { cpu_ns: 0, sleep_ns: 10 * MS };
+    let truth = Truth { reads: vec![Part { count: 1, cost }], write_bytes: PAGE, ..Truth::default() };
+    let read = Workload {
+        keys: FEW_KEYS,
+        seconds: Some(0.5),
+        operations: None,
+        rate_goal: Some(LatencyGoal { of: Percentile::P99, below_us: 500_000.0 }),
+        ..workload("found rate", Operation::Get, 0)
+    };
+    experiment("found rate", Subject::FoundRate, Access::InProcess, truth, vec![read])
+}
+
+/// Returns an experiment that records three seconds, with deferred work of half a second after them.
+fn soak() -> Experiment {
+    let cost = Cost { cpu_ns: MS, sleep_ns: 4 * MS };
+    let truth = Truth {
+        reads: vec![Part { count: 1, cost }],
+        write: cost,
+        write_bytes: PAGE,
+        memory_bytes: 64 * MIB,
+        mapped_bytes: 16 * MIB,
+        settle_ms: 500,
+        ..Truth::default()
+    };
+    let mixed = Workload {
+        mix: [(Operation::Get, 0.5), (Operation::Update, 0.5)].into(),
+        seconds: Some(3.0),
+        operations: None,
+        soak: true,
+        ..workload("soak", Operation::Get, 0)
+    };
+    experiment("soak", Subject::Soak, Access::InProcess, truth, vec![mixed])
 }
 
 /// Returns an experiment under the fsync policy `everysec` that lasts for several syncs.
@@ -409,6 +460,8 @@ fn workload(name: &str, operation: Operation, operations: u64) -> Workload {
         value_entropy: 1.0,
         data: None,
         ttl_ms: None,
+        rate_goal: None,
+        soak: false,
     }
 }
 

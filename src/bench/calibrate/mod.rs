@@ -19,7 +19,7 @@ use crate::{
         plan::options::Cpus,
         result::{Calibration, Measurement, Outcome, Target},
         run::{
-            self,
+            self, find_rate,
             job_messages::{self, Job},
             memory_limit::MemoryGroup,
             stored_calibration, verification,
@@ -211,7 +211,16 @@ fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error
     // The job has a group of its own; this one shows whether one can be made.
     drop(experiment.memory_limit.map(MemoryGroup::new).transpose().map_err(unavailable)?);
     let writer = experiment.foreign_writes.then(|| ForeignWriter::start(&options.directory));
-    let reports = job.run(&Cpus::default(), experiment.memory_limit);
+    let run = |job: &Job| job.run(&Cpus::default(), experiment.memory_limit);
+    let searched =
+        experiment.cells.first().and_then(|cell| Some((cell.workload.rate_goal?, cell.workload.seconds?)));
+    let reports = match searched {
+        None => run(&job),
+        Some((goal, seconds)) => {
+            let mut trial = |rate, seconds| (run(&find_rate::trial(&job, rate, seconds)), None);
+            find_rate::search(goal, find_rate::Lengths::of(seconds), &mut trial).0
+        }
+    };
     let end = now();
     drop(writer);
     let lines = fs::read_to_string(&truth.record);

@@ -3,7 +3,8 @@
 pub use crate::engine::Durability;
 use crate::{
     bench::result::{
-        Access, Cell, Commits, Duel, Loses, Operation, Order, Size, Target, statistics::margin::Margin,
+        Access, Cell, Commits, Duel, Loses, Operation, Order, Size, Target, latency_goal::LatencyGoal,
+        statistics::margin::Margin,
     },
     engine::{Compression, Fsync},
 };
@@ -39,6 +40,10 @@ pub struct Options {
     pub target: Option<ExternalServer>,
     /// `--seconds`: duration of a measurement; `None` for the default of `--quick`, `--full` or the suite.
     pub seconds: Option<f64>,
+    /// `--minutes`: the measurement is a soak, which records what happens in each second of `seconds`.
+    pub is_soak: bool,
+    /// `--find-rate`: latency that the highest rate is searched for; `None` without the flag.
+    pub rate_goal: Option<LatencyGoal>,
     /// `--operations`: number of operations after which a measurement ends; `None` without such a limit.
     pub operations: Option<u64>,
     /// `--keys`: number of keys; `None` for the default of `--quick`, `--full` or the suite.
@@ -158,6 +163,8 @@ impl Default for Options {
             wire: false,
             target: None,
             seconds: None,
+            is_soak: false,
+            rate_goal: None,
             operations: None,
             keys: None,
             threads: None,
@@ -386,6 +393,14 @@ pub enum PlanError {
         --operations"
     )]
     NotByTime(String),
+    #[error(
+        "--minutes: --mix {0} only fills or empties the store, which ends by count; add an operation such as update"
+    )]
+    NotSoaked(String),
+    #[error(
+        "--find-rate: --mix {0} only fills or empties the store, which ends by count; add an operation such as update"
+    )]
+    NoRateToFind(String),
     #[error(
         "--warm-up: --mix {0} only fills or empties the store, and a warm-up would do that work before it is measured; leave out \
         --warm-up, or add an operation that reads"

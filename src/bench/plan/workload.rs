@@ -67,6 +67,8 @@ impl Workload {
             hashed_keys: true,
             data: None,
             ttl_ms: None,
+            rate_goal: None,
+            soak: false,
         }
     }
 
@@ -117,6 +119,8 @@ impl Workload {
             warmup_seconds: 0.0,
             rate: None,
             one_snapshot: false,
+            rate_goal: None,
+            soak: false,
             ..self.clone()
         }
     }

@@ -65,6 +65,13 @@ pub fn groups(
             charts: draw(contests, |one| charts::timeline(one, styles), plain)?,
         },
         ChartGroup {
+            title: "Soak",
+            about: "What happened in each second, as means of some seconds. Gauges of the engines are those of work that \
+                    they put off.",
+            has_legend: true,
+            charts: soaks(contests, styles)?,
+        },
+        ChartGroup {
             title: "Size on disk",
             about: "Lower is better.",
             has_legend: false,
@@ -114,6 +121,17 @@ fn kinds(contests: &[ComparisonGroup<'_, '_>], styles: &Styles) -> Result<Vec<Ch
         ];
         for (what, svg) in both {
             found.extend(svg.transpose()?.map(|svg| Chart { title: format!("{}: {what}", one.title), svg }));
+        }
+    }
+    Ok(found)
+}
+
+fn soaks(contests: &[ComparisonGroup<'_, '_>], styles: &Styles) -> Result<Vec<Chart>, askama::Error> {
+    let mut found = Vec::new();
+    for one in contests {
+        for kind in charts::soak::kinds(one) {
+            let svg = charts::soak::chart(one, &kind, styles).transpose()?;
+            found.extend(svg.map(|svg| Chart { title: format!("{}: {}", one.title, kind.title), svg }));
         }
     }
     Ok(found)

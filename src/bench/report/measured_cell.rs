@@ -1,5 +1,6 @@
 //! Cell of a report with its measurements.
 
+use super::soak_notes;
 use crate::{
     bench::result::{
         Cell, CellKind, Measurement, Operation, Outcome, Run, harness_share, histogram,
@@ -226,6 +227,10 @@ impl<'a> Entry<'a> {
                 .push(format!("Other programs used {percent:.0}% of the CPUs or more in each repetition."));
         }
         remarks.extend(self.write_back_remark());
+        let soak = self.typical().and_then(soak_notes::sentence);
+        remarks.extend(soak.map(|sentence| format!("Soak: {sentence}.")));
+        let search = self.typical().and_then(soak_notes::search_sentence);
+        remarks.extend(search.map(|sentence| format!("Rate: {sentence}.")));
         if self.measurements.values().any(|measurement| measurement.near_floor == Some(true)) {
             remarks.push(harness_share::NEAR_FLOOR.into());
         }

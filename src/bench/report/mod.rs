@@ -20,6 +20,7 @@ mod measured_cell;
 mod ranking;
 mod report_tables;
 mod scenarios;
+mod soak_notes;
 mod store_properties;
 pub mod terminal;
 mod terms;

@@ -5,6 +5,7 @@ use super::{
     expired_read_notes,
     measured_cell::{self, Entry},
     ranking::{Ranking, rankings, verdicts},
+    soak_notes,
 };
 use crate::{
     bench::{
@@ -46,6 +47,8 @@ pub fn text(run: &Run) -> String {
     }
     let single = single.verdicts();
     paragraph(&mut text, "verdict: ", single.iter().map(String::as_str).collect());
+    let soaks = soaks(run);
+    paragraph(&mut text, "", soaks.iter().map(String::as_str).collect());
     text.push_str(&floor(run));
     text.push_str(&disturbed(run));
     text
@@ -240,6 +243,21 @@ fn floor(run: &Run) -> String {
         render(&mut text, run, &cells, &run.row_heading, Losses::Hidden, &|cell| mean_ns(run, cell));
     }
     text
+}
+
+/// Returns a line about each cell of a run that was a soak, or for which a rate was searched.
+fn soaks(run: &Run) -> Vec<String> {
+    let entries = run.cells.iter().map(|cell| Entry::new(run, cell, 0, (0, 0)));
+    let line = |entry: Entry<'_>| {
+        let level = comparability::Level::of(&entry.cell.target).durability_words();
+        let measurement = entry.typical()?;
+        let (kind, sentence) = match soak_notes::search_sentence(measurement) {
+            Some(sentence) => ("rate", sentence),
+            None => ("soak", soak_notes::sentence(measurement)?),
+        };
+        Some(format!("{kind}: {}, {level}: {sentence}", entry.label()))
+    };
+    entries.filter_map(line).collect()
 }
 
 /// Appends `lines` below a table, each preceded by `start`.

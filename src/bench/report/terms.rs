@@ -31,6 +31,15 @@ pub const TERMS: &[(&str, &str)] = &[
     ),
     ("interference", "CPU time that other programs, or other virtual machines, used during a measurement."),
     (
+        "soak",
+        "A measurement of minutes that records each second, to show stalls and work that a store puts off.",
+    ),
+    (
+        "steady state",
+        "The part of a soak after its start: of all starts in the first half, the one after which the mean of the \
+        throughput is known best.",
+    ),
+    (
         "95% confidence interval",
         "The interval that contains the true ratio with a probability of 95%, computed from the repetitions.",
     ),

@@ -1,5 +1,6 @@
 //! Cells of a benchmark run: each is one store or server with its settings (the target), and one workload.
 
+use super::latency_goal::LatencyGoal;
 use crate::engine::{Compression, Fsync, Loss, LossClass, ReadAhead};
 use clap::ValueEnum;
 use schemars::JsonSchema;
@@ -247,6 +248,12 @@ pub struct Workload {
     /// evenly over this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<u64>,
+    /// Latency for which the highest rate is searched (`--find-rate`); absent in other measurements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_goal: Option<LatencyGoal>,
+    /// `true` if the measurement is a soak (`--minutes`): it records what happens in each second.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub soak: bool,
 }
 
 fn all() -> f64 {

@@ -1,6 +1,6 @@
 //! Metrics of one measurement.
 
-use super::Operation;
+use super::{Operation, latency_goal::Percentile, rate_search::RateSearch, soak::Soak};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,7 +13,8 @@ pub struct Measurement {
     /// Measured time in seconds: from the start to the end of the last operation; in an open loop at least to the time
     /// limit.
     pub seconds: f64,
-    /// Operations per second; 0 for a single action, such as a count of all keys.
+    /// Operations per second; 0 for a single action, such as a count of all keys. In a soak, `settle_seconds` is added to
+    /// the time: the work that the store has put off belongs to it. With `rate_search` it is the rate that was found.
     pub throughput: f64,
     /// Number of keys before the first operation, as the benchmark has written them; with a time to live, keys that
     /// have expired count too. In process, the engine's own count is compared with it if the engine knows that without
@@ -149,6 +150,12 @@ pub struct Measurement {
     /// updates and its files were dropped from the page cache.
     #[serde(default)]
     pub recovery_seconds: Option<f64>,
+    /// Search that found the rate of this measurement; absent in other measurements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_search: Option<RateSearch>,
+    /// Values of each second of a soak; absent in other measurements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soak: Option<Soak>,
     /// Names of metrics that are absent, each with the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unmeasured: BTreeMap<String, String>,
@@ -191,6 +198,19 @@ pub struct Latency {
     /// all operations together, not for a single kind.
     #[serde(default)]
     pub histogram: Option<String>,
+}
+
+impl Latency {
+    /// Returns a percentile of the latency in microseconds.
+    pub fn at(&self, percentile: Percentile) -> f64 {
+        match percentile {
+            Percentile::P50 => self.p50_us,
+            Percentile::P90 => self.p90_us,
+            Percentile::P99 => self.p99_us,
+            Percentile::P999 => self.p999_us,
+            Percentile::Max => self.max_us,
+        }
+    }
 }
 
 impl Measurement {

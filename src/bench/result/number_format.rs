@@ -1,6 +1,6 @@
 //! Formatting of metrics and settings for people.
 
-use crate::bench::result::{Operation, Order, Size, metric::Unit};
+use crate::bench::result::{Operation, Order, Size, latency_goal::LatencyGoal, metric::Unit};
 use std::collections::BTreeMap;
 
 /// Formats a value with its unit and three significant digits: `412 k/s`, `12.3 µs`, `1.50 GiB`, `1.83×`. An integer
@@ -72,6 +72,11 @@ pub fn length(size: Size) -> String {
         Size::Fixed(bytes) => format!("{bytes} B"),
         Size::Uniform(from, to) => format!("{from} to {to} B"),
     }
+}
+
+/// Returns a latency that must be kept as text: `p99<5.00 ms`.
+pub fn latency_goal(goal: LatencyGoal) -> String {
+    format!("{}<{}", goal.of, short(Unit::Microseconds, goal.below_us))
 }
 
 /// Formats a mix of operations with the share of each kind: `90% get + 10% update`.

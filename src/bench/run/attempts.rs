@@ -27,7 +27,9 @@ pub(super) fn undisturbed(
     let RunConditions { quiet_wait, foreign_limit, cpus, .. } = &options.conduct;
     let limit = foreign_limit.unwrap_or(f64::INFINITY);
     let mut attempt = 0;
-    let most = *attempts;
+    // A soak takes too long to be repeated; its result says how busy the machine was.
+    let is_soak = job.cells.iter().any(|cell| cell.workload.soak);
+    let most = if is_soak { 1 } else { *attempts };
     let measured = interference::least_disturbed(limit, most, || {
         interference::wait_for_disk(&options.directory, *quiet_wait);
         let watch = options.target.is_none().then(interference::CpuWatch::start);

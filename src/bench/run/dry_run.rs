@@ -1,6 +1,6 @@
 //! `--dry-run`: the cells that a run would measure, the estimated time, and the disk space needed.
 
-use super::{Error, attempts::verified_at_most, check, free_space, order::jobs, verification};
+use super::{Error, attempts::verified_at_most, check, find_rate, free_space, order::jobs, verification};
 use crate::{
     bench::{
         plan::options::Options,
@@ -100,6 +100,10 @@ fn measured(cell: &Cell) -> f64 {
         (CellKind::Operations | CellKind::Recovery, None, Some(count)) => count as f64 / rate(cell),
         _ => 0.0,
     };
+    // A search has about ten trials, and one that verifies the rate.
+    let lengths = find_rate::Lengths::of(seconds);
+    let seconds =
+        if work.rate_goal.is_some() { 10.0 * lengths.trial + lengths.verification } else { seconds };
     if cell.together { 0.0 } else { seconds + work.warmup_seconds }
 }
 

@@ -14,6 +14,7 @@ pub mod dry_run;
 pub mod environment;
 mod error;
 mod failures;
+pub(in crate::bench) mod find_rate;
 mod free_space;
 pub mod in_process;
 pub mod interference;
@@ -31,6 +32,7 @@ pub mod process_usage;
 pub mod recorder;
 mod resource_meter;
 mod result_writer;
+mod second_latencies;
 pub mod stored_calibration;
 pub mod verification;
 
@@ -51,6 +53,7 @@ use crate::{
     engine::synthetic,
 };
 use attempts::{job, undisturbed};
+use find_rate::Lengths;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use job_messages::Report;
 use memory_limit::MemoryGroup;
@@ -281,7 +284,16 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
                 Some(reports) => (reports, None),
                 None => {
                     let job = job(options, cells, repetition);
-                    undisturbed(options, &job, memory_limit, &bar, &mut attempts)
+                    match first.workload.rate_goal {
+                        Some(goal) => {
+                            let lengths = Lengths::of(first.workload.seconds.unwrap_or(1.0));
+                            find_rate::search(goal, lengths, &mut |rate, seconds| {
+                                let job = find_rate::trial(&job, rate, seconds);
+                                undisturbed(options, &job, memory_limit, &bar, &mut attempts)
+                            })
+                        }
+                        None => undisturbed(options, &job, memory_limit, &bar, &mut attempts),
+                    }
                 }
             };
             if let Some(signal) = interrupt::received() {

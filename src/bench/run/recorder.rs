@@ -1,12 +1,13 @@
 //! Records of the operations of one driver thread or client, and their sum over all of them.
 
-use super::pace::MissedStarts;
+use super::{
+    pace::MissedStarts,
+    second_latencies::{MAX_LATENCY_NS, ThreadSeconds},
+};
 use crate::bench::result::{Latency, Measurement, OPERATIONS, Operation, histogram};
 use hdrhistogram::Histogram;
 use std::{collections::BTreeMap, time::Duration};
 
-/// Maximum recorded latency in nanoseconds: ten minutes. Longer latencies are recorded as this one.
-const MAX_LATENCY_NS: u64 = 600_000_000_000;
 /// Maximum number of intervals of the timeline (operations over time) in a result.
 const SLICES: usize = 100;
 /// Number of faults after which a thread stops: the measurement has failed, and an engine that fails at once
@@ -58,6 +59,8 @@ pub struct Recorder {
     unstarted: Option<Histogram<u64>>,
     /// Open loop: delay in nanoseconds from the intended to the actual start of an operation whose thread was idle.
     lateness: Option<Histogram<u64>>,
+    /// Latencies of each second in a soak; otherwise `None`.
+    seconds: Option<Box<ThreadSeconds>>,
     /// End of the measured time, in nanoseconds of the clock: the end of the last successful operation, or a later time
     /// set by [`Recorder::extend_to`], in an open loop the end of the time limit.
     pub end: u64,
@@ -82,7 +85,20 @@ impl Recorder {
             user_bytes: 0,
             unstarted: None,
             lateness: None,
+            seconds: None,
             end: start,
+        }
+    }
+
+    /// Returns this record, which from now on also records the latencies of each second in `seconds`.
+    pub fn with_seconds(self, seconds: Option<ThreadSeconds>) -> Self {
+        Self { seconds: seconds.map(Box::new), ..self }
+    }
+
+    /// Ends the seconds that have passed at `now`, in nanoseconds of the clock.
+    pub fn end_seconds(&mut self, now: u64) {
+        if let Some(seconds) = &mut self.seconds {
+            seconds.advance_to(now);
         }
     }
 
@@ -117,6 +133,9 @@ impl Recorder {
     pub fn success(&mut self, operation: Operation, start: u64, end: u64) {
         if let Some(histogram) = self.histograms.get_mut(operation as usize) {
             record(histogram, end.saturating_sub(start), 1);
+        }
+        if let Some(seconds) = &mut self.seconds {
+            seconds.record(end.saturating_sub(start), end);
         }
         while end >= self.slice_end {
             self.slice_end += self.slice;

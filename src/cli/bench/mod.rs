@@ -13,7 +13,9 @@ use crate::{
             },
             suites,
         },
-        result::{Commits, Loses, Order, Size, Target, statistics::margin::Margin},
+        result::{
+            Commits, Loses, Order, Size, Target, latency_goal::LatencyGoal, statistics::margin::Margin,
+        },
         run,
     },
     engine::{Compression, Fsync},
@@ -26,7 +28,7 @@ use std::{
     env,
     path::{Path, PathBuf},
 };
-use value_parsers::{Mix, may_lose, mix, order, part, size, ttl};
+use value_parsers::{Mix, latency_goal, may_lose, minutes, mix, order, part, size, ttl};
 pub(super) use value_parsers::{cpus, detect, percent, percent_to_100, suite_lines, suite_parser};
 
 pub(super) const EXAMPLES: &str = "\
@@ -40,6 +42,8 @@ Examples:
   kvbench bench --mix get=0.9,update=0.1 --order zipfian --threads 4 --fsync always,no
   kvbench bench --mix get=0.9,update=0.1 --ttl 30s --wire --stores map,rocksdb
   kvbench bench --interleave --stores lmdb,redb --mix get=1 --keys 100k
+  kvbench bench --find-rate 'p99<5ms' --stores rocksdb,lmdb --mix get=0.9,update=0.1 --fsync everysec
+  kvbench bench --minutes 30 --stores rocksdb,lmdb --mix get=0.5,update=0.5 --fsync no
   kvbench bench --suite kvbench --target 127.0.0.1:6379 --target-name redis
 To continue a run that was stopped, repeat the command with --resume.";
 
@@ -70,6 +74,25 @@ pub struct Bench {
     /// Length of a measurement [default: the suite's; 10 s without one]
     #[arg(long, value_parser = positive_seconds)]
     seconds: Option<f64>,
+    /// Soak: measure each store once, for this many minutes, and record what happens in each second. Shows stalls,
+    /// deferred work and growth that short measurements hide
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = minutes,
+        conflicts_with_all = ["seconds", "operations", "suite", "interleave", "wire", "target", "quick", "full", "cold"]
+    )]
+    minutes: Option<f64>,
+    /// Search for the highest rate of operations (whether or not earlier ones have ended) at which this holds: p50, p90,
+    /// p99, p99.9 or max of the latency below a time, and no work or memory that grows. Trials last --seconds; the rate is
+    /// verified for six times as long, at 95%
+    #[arg(
+        long,
+        value_name = "p99<5ms",
+        value_parser = latency_goal,
+        conflicts_with_all = ["minutes", "operations", "rate", "suite", "interleave", "quick", "full", "cold"]
+    )]
+    find_rate: Option<LatencyGoal>,
     /// Operations of a measurement; with --seconds, whichever ends first
     #[arg(long, value_name = "N", value_parser = count::<u64>(1..=u64::MAX))]
     operations: Option<u64>,
@@ -253,7 +276,12 @@ impl Bench {
     /// [`run::Error::Conduct`] if a flag that describes the server of `--target` is given without it.
     pub fn options(self) -> Result<Options, run::Error> {
         let default = Options::default();
-        let (repetitions, warmup_seconds) = self.machine.defaults();
+        let (repetitions, warmup_seconds) = match (self.minutes, self.find_rate) {
+            // A soak shows the start too.
+            (Some(_), _) => (1, 0.0),
+            (_, Some(_)) => (1, self.machine.defaults().1),
+            _ => self.machine.defaults(),
+        };
         let name = self.suite.map_or(self.workload.name.clone(), |suite| suite.name.into());
         Ok(Options {
             suite: self.suite,
@@ -265,7 +293,9 @@ impl Bench {
             commits: self.commits,
             wire: self.wire.wire,
             target: self.wire.foreign()?,
-            seconds: self.seconds,
+            seconds: self.seconds.or(self.minutes.map(|minutes| minutes * 60.0)),
+            is_soak: self.minutes.is_some(),
+            rate_goal: self.find_rate,
             operations: self.operations,
             keys: self.keys,
             threads: self.threads,

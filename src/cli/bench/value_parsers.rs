@@ -4,7 +4,11 @@ use crate::cli::units;
 use crate::{
     bench::{
         plan::options::{Cpus, Suite},
-        result::{Loses, Operation, Order, Size, statistics::margin::Margin},
+        result::{
+            Loses, Operation, Order, Size,
+            latency_goal::{LatencyGoal, Percentile},
+            statistics::margin::Margin,
+        },
     },
     engine::LossClass,
 };
@@ -55,6 +59,23 @@ pub(super) fn mix(text: &str) -> Result<Mix, String> {
         parts.insert(operation, positive(weight.trim())?);
     }
     Ok(Mix(parts))
+}
+
+/// Parses a latency that must be kept: `p99<5ms`.
+pub(super) fn latency_goal(text: &str) -> Result<LatencyGoal, String> {
+    let goal = text.split_once('<').and_then(|(name, time)| {
+        let (of, _) = Percentile::ALL.into_iter().find(|(_, known)| *known == name.trim())?;
+        Some(LatencyGoal { of, below_us: units::positive_seconds(time.trim()).ok()? * 1e6 })
+    });
+    goal.ok_or_else(|| "it must be p50, p90, p99, p99.9 or max, <, and a time, such as 'p99<5ms'".into())
+}
+
+/// Parses the length of a soak in minutes: from six seconds to a week.
+pub(super) fn minutes(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(minutes) if (0.1..=7.0 * 24.0 * 60.0).contains(&minutes) => Ok(minutes),
+        _ => Err("it must be a number of minutes from 0.1 to 10080".into()),
+    }
 }
 
 /// Parses a time to live of at most ten years, and returns it in milliseconds: `0.5`, `30s` or `5m`.

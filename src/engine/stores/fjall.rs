@@ -1,8 +1,8 @@
 //! `fjall`: fjall 3, a log-structured merge tree in Rust.
 
 use crate::engine::{
-    Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, FsyncSupport, Info,
-    KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Setting, Status, VisitPair,
+    Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, FsyncSupport, Gauge,
+    Info,    KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Setting, Status, VisitPair,
     VisitValue, WriteOp, Writers,
     files::{self, FirstTree},
 };
@@ -346,6 +346,18 @@ impl Engine for Fjall {
 
     fn disk_size(&self) -> Result<u64> {
         files::disk_size(&self.path)
+    }
+
+    fn gauges(&self) -> Vec<Gauge> {
+        let gauge = |name, help, count| {
+            let value = u64::try_from(count).unwrap_or(u64::MAX);
+            Gauge { name, help, value, is_backlog: true }
+        };
+        vec![
+            gauge("sealed_memtables", "Memtables that wait to be flushed.", self.keyspace.sealed_memtable_count()),
+            gauge("level_0_runs", "Sorted runs in level 0.", self.keyspace.tree.l0_run_count()),
+            gauge("journals", "Files of the journal.", self.db.journal_count()),
+        ]
     }
 
     fn compact(self: Box<Self>) -> Result<()> {

@@ -346,6 +346,8 @@ impl CellBuilder<'_> {
             hashed_keys: true,
             data: None,
             ttl_ms: None,
+            rate_goal: None,
+            soak: false,
         }
     }
 }

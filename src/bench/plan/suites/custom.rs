@@ -29,6 +29,8 @@ pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
         scan_length: custom.scan_length,
         hashed_keys: !custom.ordered_keys && custom.order != Order::Sequential,
         ttl_ms: custom.ttl_ms,
+        rate_goal: maker.options.rate_goal,
+        soak: maker.options.is_soak,
         ..maker.workload(&custom.name, &mix, 10.0)
     };
     check(&workload, access)?;
@@ -54,6 +56,12 @@ pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
 /// if `--seconds` or `--warm-up` is given, or if there are too few keys.
 fn by_count(maker: &CellBuilder<'_>, workload: &mut Workload) -> Result<(), PlanError> {
     let mix = || number_format::mix(&workload.mix);
+    if maker.options.is_soak {
+        return Err(PlanError::NotSoaked(mix()));
+    }
+    if maker.options.rate_goal.is_some() {
+        return Err(PlanError::NoRateToFind(mix()));
+    }
     if maker.options.seconds.is_some() {
         return Err(PlanError::NotByTime(mix()));
     }

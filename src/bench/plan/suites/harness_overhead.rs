@@ -63,7 +63,7 @@ fn floor(work: &Workload, keys: u64) -> Workload {
     // The no-op engine sorts the keys for its scans.
     let most = if has(Operation::Scan) { 20_000 } else { 1_000_000 };
     let keys = if fills { 0 } else { keys.min(most) };
-    let mut floor = Workload { rate: None, keys, ..work.clone() };
+    let mut floor = Workload { rate: None, keys, rate_goal: None, soak: false, ..work.clone() };
     match (work.is_steady(), has(Operation::Delete)) {
         (true, false) => (floor.warmup_seconds, floor.seconds, floor.operations) = (0.1, Some(0.5), None),
         (true, true) => {

@@ -13,6 +13,7 @@ mod axis;
 pub mod by_operation;
 pub mod latency_by_load;
 mod lines;
+pub mod soak;
 
 pub use lines::{latency, timeline};
 

@@ -15,7 +15,9 @@ pub mod pairwise;
 pub mod sample_size;
 #[cfg(test)]
 mod simulation_tests;
+pub mod steady_state;
 pub mod student;
+pub mod trend;
 pub mod verdict;
 
 /// Returns the arithmetic mean, or `None` if there are no values.

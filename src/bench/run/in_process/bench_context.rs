@@ -1,5 +1,6 @@
 //! Engine that the driver's threads call, and the pairs that it should hold.
 
+use super::soak_recorder::SoakRecorder;
 use crate::{
     bench::{
         data::{Data, key_ledger::KeyLedger},
@@ -36,6 +37,8 @@ pub struct InProcessBench<'e> {
     pub is_reference: bool,
     /// `true` if the engine's memory allocations are counted.
     pub counts: bool,
+    /// Recorder of each second of a soak; otherwise `None`.
+    pub soak: Option<&'e SoakRecorder<'e>>,
     /// Lock held by the thread that writes, if the engine takes one write at a time and leaves the locking to its
     /// caller; otherwise `None`.
     turn: Option<Mutex<()>>,
@@ -59,6 +62,7 @@ impl<'e> InProcessBench<'e> {
             is_load: false,
             is_reference: false,
             counts: false,
+            soak: None,
             turn: (engine.info().writers == Writers::One).then(Mutex::default),
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
         }

@@ -14,7 +14,7 @@ use crate::{
             pace::{self, Clock, Pace},
             panics,
             phase_result::PhaseResult,
-            process_usage::ProcessUsage,
+            process_usage::{self, ProcessUsage},
             recorder::{Fault, Recorder},
         },
     },
@@ -73,6 +73,7 @@ impl InProcessBench<'_> {
             allocations::leave_out(self.counts);
             let counter = self.counts.then(allocations::start);
             shared.barrier.wait();
+            let sampler = self.soak.map(|soak| scope.spawn(|| soak.run(&shared.clock, &shared.stop)));
             let recorders: Vec<Vec<_>> = handles
                 .into_iter()
                 .map(|threads| threads.into_iter().map(|thread| joined(thread.join())).collect())
@@ -81,10 +82,12 @@ impl InProcessBench<'_> {
             let allocated = counter.and_then(allocations::Counter::stop);
             let usage = ProcessUsage { allocated, ..usage().since(&before) };
             self.store.inspect(|store| store.expiry().stop());
+            let sampled = sampler.map_or(Ok(()), ScopedJoinHandle::join);
             let mut phases: Vec<_> =
                 recorders.into_iter().map(|parts| PhaseResult::sum(parts, &usage)).collect();
-            for (name, thread) in background {
-                let outcome = thread.join().unwrap_or_else(|payload| Err(panics::message(&*payload)));
+            let background = background.into_iter().map(|(name, thread)| (name, thread.join()));
+            for (name, outcome) in background.chain([("sampler", sampled.map(Ok))]) {
+                let outcome = outcome.unwrap_or_else(|payload| Err(panics::message(&*payload)));
                 if let (Err(error), Some(phase)) = (outcome, phases.first_mut()) {
                     phase.recorder.fault(Fault::Error(format!("{name}: {error}")));
                 }
@@ -187,6 +190,7 @@ impl Shared<'_> {
         leads: bool,
     ) -> (u64, Recorder) {
         pace::wake_in_time();
+        process_usage::name_thread(c"driver");
         allocations::leave_out(self.bench.counts);
         self.barrier.wait();
         if let Some(steady) = workload.warm_up() {
@@ -199,7 +203,9 @@ impl Shared<'_> {
         self.barrier.wait();
         let start = self.clock.now();
         worker.pace = Pace::new(workload.rate, start, thread, workload.threads);
-        let warm_up = mem::replace(&mut worker.recorder, Recorder::new(start, workload.slice()));
+        let recorder = Recorder::new(start, workload.slice());
+        let recorder = recorder.with_seconds(self.bench.soak.map(|soak| soak.thread(start)));
+        let warm_up = mem::replace(&mut worker.recorder, recorder);
         worker.recorder.add_faults(&warm_up);
         // A workload that runs together with the first one ends with it.
         let end = match leads {
@@ -211,6 +217,7 @@ impl Shared<'_> {
             false => End { time: u64::MAX, operations: u64::MAX, stop: Some(&self.stop) },
         };
         worker.run_caught(Mix::new(workload), end);
+        worker.recorder.end_seconds(self.clock.now());
         if leads && self.leaders.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.stop.store(true, Ordering::SeqCst);
         }

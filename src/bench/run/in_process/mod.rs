@@ -11,6 +11,7 @@ mod opened_store;
 pub(super) mod recovery;
 mod retain_pop;
 mod slices;
+mod soak_recorder;
 mod worker;
 
 use super::{
@@ -33,6 +34,7 @@ use close_reopen::{CloseReport, once};
 use driver::InProcessBench;
 use open::{fsync, loaded, open_options};
 use opened_store::Opened;
+use soak_recorder::SoakRecorder;
 use std::{sync::Arc, time::Instant};
 
 /// Measures the cells of a job in this process. Returns a report for each, or the text of an error that leaves all
@@ -205,6 +207,9 @@ impl MeasuredStore<'_> {
         bench.is_reference = synthetic::is_reference(&first.target.store);
         bench.counts = cells.iter().any(|cell| cell.workload.counts_allocations);
         bench.sync_every_second = Level::of(&first.target).is_everysec();
+        let soak =
+            first.workload.soak.then(|| SoakRecorder::new(engine, self.files, self.base, &first.workload));
+        bench.soak = soak.as_ref();
         let workloads: Vec<_> = cells.iter().map(|cell| &cell.workload).collect();
         let settle = settle(engine);
         let meter = Meter::new(Some(std::process::id()), self.files, &settle, self.base);
@@ -219,10 +224,18 @@ impl MeasuredStore<'_> {
             phase.measurement(&Workload { seconds, ..cell.workload.clone() }, cells.len())
         };
         let mut measurements: Vec<_> = phases.into_iter().zip(cells).map(measurement).collect();
+        drop(bench);
+        if let Some((soak, measurement)) = soak.zip(measurements.first_mut()) {
+            measurement.soak = Some(soak.into_soak());
+        }
         let used = meter.finish(&usage)?;
         let keys = self.opened.count(self.live)?;
         measurements.iter_mut().for_each(|measurement| measurement.keys_after = Some(keys));
         used.charge(&mut measurements, cells, keys);
+        for measurement in measurements.iter_mut().filter(|measurement| measurement.soak.is_some()) {
+            let seconds = measurement.seconds + measurement.settle_seconds.unwrap_or(0.0);
+            measurement.throughput = measurement.operations as f64 / seconds;
+        }
         Ok(measurements)
     }
 

@@ -145,7 +145,7 @@ impl Engine for Bitcask {
 
     fn gauges(&self) -> Vec<Gauge> {
         let (all, live) = self.files.bytes();
-        let figure = |name, help, value| Gauge { name, help, value };
+        let figure = |name, help, value| Gauge { name, help, value, is_backlog: name == "dead_bytes" };
         vec![
             figure("segments", "Files of values.", self.files.segments.len() as u64),
             figure("live_bytes", "Bytes in them of what is alive.", live),

@@ -16,7 +16,7 @@ use rocksdb::{
         ACTUAL_DELAYED_WRITE_RATE, BACKGROUND_ERRORS, BLOCK_CACHE_PINNED_USAGE, BLOCK_CACHE_USAGE,
         CUR_SIZE_ALL_MEM_TABLES, ESTIMATE_NUM_KEYS, ESTIMATE_PENDING_COMPACTION_BYTES,
         ESTIMATE_TABLE_READERS_MEM, IS_WRITE_STOPPED, NUM_IMMUTABLE_MEM_TABLE, NUM_RUNNING_COMPACTIONS,
-        NUM_RUNNING_FLUSHES, NUM_SNAPSHOTS, PropName, TOTAL_SST_FILES_SIZE,
+        NUM_RUNNING_FLUSHES, NUM_SNAPSHOTS, PropName, TOTAL_SST_FILES_SIZE, num_files_at_level,
     },
 };
 use std::{
@@ -144,6 +144,12 @@ const PROPERTIES: &[(&PropName, &str, &str)] = &[
     (NUM_SNAPSHOTS, "snapshots", "Snapshots that are held."),
     (TOTAL_SST_FILES_SIZE, "table_file_bytes", "Table files."),
 ];
+
+/// Name of the gauge of table files in level 0, whose property is text.
+const LEVEL_0_FILES: &str = "level_0_files";
+
+/// Names of the gauges of work that flushes and compactions have yet to do.
+const BACKLOGS: [&str; 3] = ["pending_compaction_bytes", "immutable_memtables", LEVEL_0_FILES];
 
 pub(super) fn recognise(path: &Path) -> bool {
     path.join("CURRENT").is_file()
@@ -462,11 +468,13 @@ impl Engine for RocksDb {
     }
 
     fn gauges(&self) -> Vec<Gauge> {
+        let gauge = |name, help, value| Gauge { name, help, value, is_backlog: BACKLOGS.contains(&name) };
         let known = PROPERTIES.iter().filter_map(|(property, name, help)| {
-            let value = self.db.property_int_value(*property).ok()??;
-            Some(Gauge { name, help, value })
+            Some(gauge(*name, *help, self.db.property_int_value(*property).ok()??))
         });
-        known.collect()
+        let level_0 = self.db.property_value(num_files_at_level(0)).ok().flatten();
+        let level_0 = level_0.and_then(|count| Some(gauge(LEVEL_0_FILES, "Table files in level 0.", count.parse().ok()?)));
+        known.chain(level_0).collect()
     }
 
     fn compact(self: Box<Self>) -> Result<()> {

@@ -4,7 +4,7 @@ mod pool;
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
-    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, Tool,
+    Gauge, Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, Tool,
     VisitPair, VisitValue, WriteOp, Writers,
     files::{self, FirstDirectory},
 };
@@ -452,6 +452,12 @@ impl Engine for Sqlite {
 
     fn disk_size(&self) -> Result<u64> {
         self.path().map_or(Ok(0), files::disk_size)
+    }
+
+    fn gauges(&self) -> Vec<Gauge> {
+        let length = self.files.as_ref().and_then(|files| files.log.metadata().ok()).map(|metadata| metadata.len());
+        let gauge = |value| Gauge { name: "wal_bytes", help: "Length of the WAL.", value, is_backlog: true };
+        length.map(gauge).into_iter().collect()
     }
 
     fn compact(self: Box<Self>) -> Result<()> {

@@ -113,6 +113,11 @@ impl Meter {
         self.turn(self.truth.scan)
     }
 
+    /// Returns the number of operations of the current span that have ended.
+    pub fn operations(&self) -> u64 {
+        self.span.calls.len() as u64
+    }
+
     /// Returns the number of the next commit in the span, from 1.
     pub fn commit(&mut self) -> u64 {
         self.commits += 1;

@@ -6,9 +6,9 @@ mod cost;
 mod known_file_writes;
 
 use crate::engine::{
-    Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, FsyncSupport, Info,
-    KeyRange, Kind, Loss, OpenFiles, OpenOptions, Result, Status, VisitPair, VisitValue, WriteOp, Writers,
-    key_value_headers,
+    Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, FsyncSupport, Gauge,
+    Info, KeyRange, Kind, Loss, OpenFiles, OpenOptions, Result, Status, VisitPair, VisitValue, WriteOp,
+    Writers, key_value_headers,
 };
 pub use config::{CALIBRATION, Call, CallKind, Cost, PAGE, Part, ProcessMemory, Record, Span, Stall, Truth};
 use cost::Meter;
@@ -269,6 +269,16 @@ impl Engine for Calibration {
 
     fn disk_size(&self) -> Result<u64> {
         Ok(lock(&self.files).size().1)
+    }
+
+    fn gauges(&self) -> Vec<Gauge> {
+        let value = lock(&self.meter).operations();
+        vec![Gauge {
+            name: "operations",
+            help: "Operations since the last quiesce.",
+            value,
+            is_backlog: false,
+        }]
     }
 
     fn close(&self) -> Result<()> {

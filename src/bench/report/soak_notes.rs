@@ -1,0 +1,55 @@
+//! Sentences about soaks, and about searches for a rate.
+
+use crate::bench::result::{
+    Measurement,
+    metric::{P99, THROUGHPUT, Unit},
+    number_format,
+    soak::Growth,
+};
+
+/// Returns what follows from the soak of a measurement, in one sentence; `None` if it is none.
+pub fn sentence(measurement: &Measurement) -> Option<String> {
+    let soak = measurement.soak.as_ref()?;
+    let findings = soak.findings();
+    let rate = |value| number_format::short(THROUGHPUT.unit, value);
+    let steady = match findings.steady_from {
+        Some(0) => format!("steady from the start at {}", rate(findings.throughput)),
+        Some(seconds) => format!("steady from {seconds} s on at {}", rate(findings.throughput)),
+        None => format!("no steady state was reached; {} in the last half", rate(findings.throughput)),
+    };
+    let drained = measurement
+        .settle_seconds
+        .map(|_| format!("{} over all, with the deferred work after the end", rate(measurement.throughput)));
+    let p99 = findings.p99_us.map(|us| format!("p99 {}", number_format::short(P99.unit, us)));
+    let idle = (findings.idle > 0.0)
+        .then(|| format!("in {:.1}% of the seconds no operation ended", findings.idle * 100.0));
+    let growing = match findings.growing {
+        None => Some("too short to tell what grows".to_owned()),
+        Some(growing) if growing.is_empty() => Some("nothing grows to the end".to_owned()),
+        Some(growing) => {
+            let one = |growth: Growth| {
+                let unit = if growth.series.ends_with("bytes") { Unit::Bytes } else { Unit::Count };
+                format!("{} by {} a minute", growth.series, number_format::short(unit, growth.per_minute))
+            };
+            let all = growing.into_iter().map(one).collect::<Vec<_>>().join(", ");
+            Some(format!("it cannot go on like this: to the end grows {all}"))
+        }
+    };
+    Some([Some(steady), drained, p99, idle, growing].into_iter().flatten().collect::<Vec<_>>().join("; "))
+}
+
+/// Returns the result of the search that found the rate of a measurement, in one sentence; `None` without one.
+pub fn search_sentence(measurement: &Measurement) -> Option<String> {
+    let search = measurement.rate_search.as_ref()?;
+    let rate = |value| number_format::short(THROUGHPUT.unit, value);
+    let latency = measurement.latency.at(search.goal.of);
+    Some(format!(
+        "{} keeps {} (verified for {:.0} s: {} {}); a higher rate is limited by {}",
+        rate(measurement.throughput),
+        number_format::latency_goal(search.goal),
+        measurement.seconds,
+        search.goal.of,
+        number_format::short(P99.unit, latency),
+        search.limited_by
+    ))
+}

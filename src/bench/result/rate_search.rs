@@ -1,0 +1,58 @@
+//! Search for the highest rate at which a store keeps a latency (`--find-rate`).
+
+use super::latency_goal::LatencyGoal;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Result of a search for the highest rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RateSearch {
+    /// Latency that was to be kept.
+    pub goal: LatencyGoal,
+    /// Highest rate, in operations per second, at which a trial of the bisection kept the goal. The measurement, which
+    /// verifies it, is at 95% of this rate or, if longer trials did not keep the goal there, at a lower one.
+    pub highest: f64,
+    /// Reason why the next higher rate that was tried was too high.
+    pub limited_by: RateLimit,
+    /// All trials, in their order, with those that verified the rate at the end.
+    pub trials: Vec<RateTrial>,
+}
+
+/// Open loop at one rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RateTrial {
+    /// Operations that were started per second.
+    pub rate: f64,
+    /// Length of the trial in seconds.
+    pub seconds: f64,
+    /// Percentile of the goal, in microseconds.
+    pub latency_us: f64,
+    /// Reason why the rate was too high; absent if the store kept it.
+    pub limit: Option<RateLimit>,
+}
+
+/// Reason why a rate is too high for a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RateLimit {
+    /// The store completed less than 98% of the operations that were started per second.
+    Capacity,
+    /// The latency was not below that of the goal.
+    Latency,
+    /// This series of the soak grew to the end.
+    Growth(String),
+    /// The work after the last operation took more than a fifth of the time.
+    DeferredWork,
+}
+
+impl fmt::Display for RateLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Capacity => f.write_str("its capacity"),
+            Self::Latency => f.write_str("latency"),
+            Self::Growth(series) => write!(f, "the growth of {series}"),
+            Self::DeferredWork => f.write_str("work that it puts off"),
+        }
+    }
+}
