@@ -342,7 +342,7 @@ pub struct Gauge {
     pub help: &'static str,
     /// Current value, in the unit with which the name ends.
     pub value: u64,
-    /// `true` if the value is work that the engine has put off, or space that it has not given back.
+    /// `true` if the value is deferred work of the engine, or space that it has not given back.
     pub is_backlog: bool,
 }
 

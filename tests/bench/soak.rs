@@ -58,7 +58,7 @@ fn each_second_of_a_soak_is_recorded() {
         let begin = format!("soak: {store}, fsync no: ");
         let line = text.lines().find(|line| line.starts_with(&begin)).unwrap_or_else(|| panic!("{text}"));
         assert!(line.contains("over all, with the deferred work after the end; p99 "), "{line}");
-        assert!(line.ends_with("; too short to tell what grows"), "{line}");
+        assert!(line.ends_with("; too short to tell when it is steady and what grows"), "{line}");
     }
     let mut report = Command::new(KVBENCH);
     let report =

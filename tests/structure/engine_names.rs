@@ -25,7 +25,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         "the one list of bare sides: a line and a file each",
     ),
     ("benches/compare_proof.py", &["btree", "lmdb", "redb"], "stores of the proof: a choice of the caller"),
-    ("benches/interleave_proof.py", &["btree", "redb"], "stores of the proof: a choice of the caller"),
+    ("benches/duel_proof.py", &["rocksdb", "redb"], "stores of the proof: a choice of the caller"),
     ("benches/lmdb_renew.c", &["lmdb"], "measures a call of LMDB's own library"),
     ("benches/peers/cold.py", &["lmdb"], "an example of a command line"),
     ("benches/peers/load.py", &["redb"], "an example of a command line"),

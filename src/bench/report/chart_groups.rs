@@ -66,8 +66,8 @@ pub fn groups(
         },
         ChartGroup {
             title: "Soak",
-            about: "What happened in each second, as means of some seconds. Gauges of the engines are those of work that \
-                    they put off.",
+            about: "What happened in each second, as means of some seconds. Gauges of the engines are those of \
+                    deferred work.",
             has_legend: true,
             charts: soaks(contests, styles)?,
         },

@@ -7,12 +7,13 @@ use crate::bench::result::{
     soak::Growth,
 };
 
-/// Returns what follows from the soak of a measurement, in one sentence; `None` if it is none.
+/// Returns what follows from the soak of a measurement, in one sentence; `None` if the measurement is not a soak.
 pub fn sentence(measurement: &Measurement) -> Option<String> {
     let soak = measurement.soak.as_ref()?;
     let findings = soak.findings();
     let rate = |value| number_format::short(THROUGHPUT.unit, value);
     let steady = match findings.steady_from {
+        None if findings.growing.is_none() => format!("{} in the last half", rate(findings.throughput)),
         Some(0) => format!("steady from the start at {}", rate(findings.throughput)),
         Some(seconds) => format!("steady from {seconds} s on at {}", rate(findings.throughput)),
         None => format!("no steady state was reached; {} in the last half", rate(findings.throughput)),
@@ -20,11 +21,14 @@ pub fn sentence(measurement: &Measurement) -> Option<String> {
     let drained = measurement
         .settle_seconds
         .map(|_| format!("{} over all, with the deferred work after the end", rate(measurement.throughput)));
-    let p99 = findings.p99_us.map(|us| format!("p99 {}", number_format::short(P99.unit, us)));
+    let time = |us| number_format::short(P99.unit, us);
+    let (p99, max) = (time(measurement.latency.p99_us), time(measurement.latency.max_us));
+    let median = findings.p99_us.map_or(String::new(), |us| format!(", in the median second {}", time(us)));
+    let latency = Some(format!("p99 {p99}{median}, max {max}"));
     let idle = (findings.idle > 0.0)
         .then(|| format!("in {:.1}% of the seconds no operation ended", findings.idle * 100.0));
     let growing = match findings.growing {
-        None => Some("too short to tell what grows".to_owned()),
+        None => Some("too short to tell when it is steady and what grows".to_owned()),
         Some(growing) if growing.is_empty() => Some("nothing grows to the end".to_owned()),
         Some(growing) => {
             let one = |growth: Growth| {
@@ -35,7 +39,7 @@ pub fn sentence(measurement: &Measurement) -> Option<String> {
             Some(format!("it cannot go on like this: to the end grows {all}"))
         }
     };
-    Some([Some(steady), drained, p99, idle, growing].into_iter().flatten().collect::<Vec<_>>().join("; "))
+    Some([Some(steady), drained, latency, idle, growing].into_iter().flatten().collect::<Vec<_>>().join("; "))
 }
 
 /// Returns the result of the search that found the rate of a measurement, in one sentence; `None` without one.

@@ -30,10 +30,7 @@ pub const TERMS: &[(&str, &str)] = &[
         more than half.",
     ),
     ("interference", "CPU time that other programs, or other virtual machines, used during a measurement."),
-    (
-        "soak",
-        "A measurement of minutes that records each second, to show stalls and work that a store puts off.",
-    ),
+    ("soak", "A measurement of minutes that records each second, to show stalls and deferred work."),
     (
         "steady state",
         "The part of a soak after its start: of all starts in the first half, the one after which the mean of the \

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Largest latency that is allowed at a rate.
+/// Limit on the latency in a search for a rate: the percentile `of` must be below `below_us`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LatencyGoal {
     /// Percentile of the latency, or its maximum.

@@ -14,7 +14,8 @@ pub struct Measurement {
     /// limit.
     pub seconds: f64,
     /// Operations per second; 0 for a single action, such as a count of all keys. In a soak, `settle_seconds` is added to
-    /// the time: the work that the store has put off belongs to it. With `rate_search` it is the rate that was found.
+    /// the time: the deferred work of the store belongs to it. With `rate_search` it is
+    /// the requested rate of the verification, of which at least 98% was completed.
     pub throughput: f64,
     /// Number of keys before the first operation, as the benchmark has written them; with a time to live, keys that
     /// have expired count too. In process, the engine's own count is compared with it if the engine knows that without

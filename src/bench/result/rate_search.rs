@@ -22,37 +22,34 @@ pub struct RateSearch {
 /// Open loop at one rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RateTrial {
-    /// Operations that were started per second.
+    /// Requested start rate in operations per second. An overloaded store starts fewer.
     pub rate: f64,
     /// Length of the trial in seconds.
     pub seconds: f64,
-    /// Percentile of the goal, in microseconds.
+    /// Measured latency at the percentile of the goal, in microseconds.
     pub latency_us: f64,
     /// Reason why the rate was too high; absent if the store kept it.
     pub limit: Option<RateLimit>,
 }
 
 /// Reason why a rate is too high for a store.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RateLimit {
     /// The store completed less than 98% of the operations that were started per second.
     Capacity,
     /// The latency was not below that of the goal.
     Latency,
-    /// This series of the soak grew to the end.
-    Growth(String),
-    /// The work after the last operation took more than a fifth of the time.
+    /// The deferred work after the last operation took more than a fifth of the measured time.
     DeferredWork,
 }
 
 impl fmt::Display for RateLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Capacity => f.write_str("its capacity"),
+            Self::Capacity => f.write_str("the capacity of the store"),
             Self::Latency => f.write_str("latency"),
-            Self::Growth(series) => write!(f, "the growth of {series}"),
-            Self::DeferredWork => f.write_str("work that it puts off"),
+            Self::DeferredWork => f.write_str("deferred work"),
         }
     }
 }

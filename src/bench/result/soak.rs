@@ -1,6 +1,6 @@
 //! Soak: what a store did in each second of a long measurement, and what follows from it.
 
-use super::statistics::{holm, mean, steady_state, trend::Trend};
+use super::statistics::{holm, mean, real, steady_state, trend::Trend};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub const ENGINE: &str = "engine/";
 const MEAN_OF: usize = 5;
 /// Number of parts of the last half of a soak whose means are tested for growth.
 const PARTS: usize = 20;
-/// Probability that any backlog of a soak without growth seems to grow.
+/// Significance level of the test of growth, over all backlogs of a soak.
 const LEVEL: f64 = 0.05;
 /// Smallest growth during the last half, as a fraction of the mean, that counts: a test finds any growth if the series
 /// is smooth enough.
@@ -44,7 +44,7 @@ pub struct Soak {
     /// `cpu_ms/THREADS` (CPU time of the threads with this name) and `engine/GAUGE`. `null`: not known, or no operation
     /// ended in this second.
     pub series: BTreeMap<String, Vec<Option<f64>>>,
-    /// Names of the series that show work which the store has put off, or space that it has not given back. One that
+    /// Names of the series that show deferred work of the store, or space that it has not given back. One that
     /// grows to the end means that the rate of the soak cannot go on.
     pub backlogs: Vec<String>,
 }
@@ -58,8 +58,8 @@ pub struct Findings {
     pub throughput: f64,
     /// Fraction of all seconds, from 0 to 1, in which no operation ended.
     pub idle: f64,
-    /// Median over the seconds of the steady state (or last half) of the 99th percentile of the latency, in
-    /// microseconds; `None` without operations.
+    /// Median over the seconds of the steady state (or last half) of the 99th percentile of the latency in each, in
+    /// microseconds; `None` without operations. Stalls of some seconds do not show in it.
     pub p99_us: Option<f64>,
     /// Backlogs that grew during the last half; `None` if the soak was too short to tell.
     pub growing: Option<Vec<Growth>>,
@@ -110,17 +110,21 @@ impl Soak {
     /// Returns the backlogs that grew during the last half of the soak, by a test of the means of its parts that covers
     /// all backlogs together; `None` if the half has fewer seconds than parts.
     fn growing(&self) -> Option<Vec<Growth>> {
-        let half = self.seconds() / 2;
-        let part = half / PARTS;
-        if part == 0 {
+        let all = self.seconds();
+        let half = all / 2;
+        if half < PARTS {
             return None;
         }
         let mut found: Vec<(&String, Trend, f64)> = Vec::new();
         for name in &self.backlogs {
-            let values: Vec<f64> =
-                self.values(name).iter().skip(self.seconds() - part * PARTS).copied().flatten().collect();
-            let means: Vec<f64> = values.chunks_exact(part).filter_map(mean).collect();
-            found.extend(Trend::of(&means).zip(mean(&values)).map(|(trend, level)| (name, trend, level)));
+            let values = self.values(name);
+            let part = |part: usize| {
+                let (from, to) = (all - half + half * part / PARTS, all - half + half * (part + 1) / PARTS);
+                let known: Vec<f64> = values.get(from..to)?.iter().copied().flatten().collect();
+                mean(&known)
+            };
+            let means: Vec<f64> = (0..PARTS).filter_map(part).collect();
+            found.extend(Trend::of(&means).zip(mean(&means)).map(|(trend, level)| (name, trend, level)));
         }
         let levels = holm::levels(&found.iter().map(|(_, trend, _)| trend.growth).collect::<Vec<_>>(), LEVEL);
         let grown = found.into_iter().zip(levels).filter(|((_, trend, level), limit)| {
@@ -128,15 +132,10 @@ impl Soak {
         });
         let growth = |((name, trend, _), _): ((&String, Trend, f64), f64)| Growth {
             series: name.clone(),
-            per_minute: trend.slope / real(part) * 60.0,
+            per_minute: trend.slope * real(PARTS) / real(half) * 60.0,
         };
         Some(grown.map(growth).collect())
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a number of seconds")]
-fn real(count: usize) -> f64 {
-    count as f64
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ const WRITTEN: f64 = 250e6;
 const VERIFIED: f64 = 200_000.0;
 /// Estimated number of values verified per second if they are read from the disk.
 const VERIFIED_FROM_DISK: f64 = 5_000.0;
+/// Estimated number of trials of a search for a rate, each with a load of its own, before the one that verifies it.
+const TRIALS: f64 = 10.0;
 /// Seconds to start a process, to wait for the disk, and to open, close and remove a store.
 const START: f64 = 0.5;
 
@@ -87,7 +89,8 @@ fn seconds(cells: &[Cell], verified: u64) -> f64 {
     let rate = if verified == verification::MAX_COMPARED { VERIFIED } else { VERIFIED_FROM_DISK };
     let verification = keys.min(verified as f64) / rate;
     let around = if stored { START + load + verification } else { 0.0 };
-    around + cells.iter().map(|cell| measured(cell) + settled(cell)).sum::<f64>()
+    let times = if first.workload.rate_goal.is_some() { TRIALS + 1.0 } else { 1.0 };
+    times * around + cells.iter().map(|cell| measured(cell) + settled(cell)).sum::<f64>()
 }
 
 /// Estimates the seconds of a cell with its warm-up. A cell that runs together with the previous one adds
@@ -100,10 +103,9 @@ fn measured(cell: &Cell) -> f64 {
         (CellKind::Operations | CellKind::Recovery, None, Some(count)) => count as f64 / rate(cell),
         _ => 0.0,
     };
-    // A search has about ten trials, and one that verifies the rate.
     let lengths = find_rate::Lengths::of(seconds);
     let seconds =
-        if work.rate_goal.is_some() { 10.0 * lengths.trial + lengths.verification } else { seconds };
+        if work.rate_goal.is_some() { TRIALS * lengths.trial + lengths.verification } else { seconds };
     if cell.together { 0.0 } else { seconds + work.warmup_seconds }
 }
 

@@ -98,7 +98,7 @@ impl Memory {
     }
 }
 
-/// Gives the calling thread a name, by which [`cpu_ms_by_thread_name`] tells it apart.
+/// Gives the calling thread a name, by which a soak tells its CPU time from that of others.
 pub fn name_thread(name: &CStr) {
     #[cfg(target_os = "linux")]
     // If this fails, its CPU time is that of threads with the old name.
@@ -107,31 +107,36 @@ pub fn name_thread(name: &CStr) {
     let _ = name;
 }
 
-/// Returns the CPU time in milliseconds, in steps of ten, that the living threads of this process have used, by their
-/// name without the numbers at its end; empty if it is not known.
-pub fn cpu_ms_by_thread_name() -> BTreeMap<String, f64> {
-    let mut found = BTreeMap::new();
-    for thread in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
-        // A thread that ends meanwhile has no file.
-        if let Some((name, ms)) =
-            fs::read_to_string(thread.path().join("stat")).ok().as_deref().and_then(thread_cpu_ms)
-        {
-            *found.entry(name.to_owned()).or_insert(0.0) += ms;
-        }
-    }
-    found
+/// CPU time of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadCpu {
+    /// Name of the thread, without the numbers at its end.
+    pub name: String,
+    /// CPU time of the thread in milliseconds, in steps of ten.
+    pub ms: u64,
 }
 
-/// Returns the name without the numbers at its end, and the CPU time in milliseconds, of a thread with this `stat` file
-/// (proc_pid_stat(5)), or `None` if it has another form.
-fn thread_cpu_ms(stat: &str) -> Option<(&str, f64)> {
+/// Returns the CPU time of the living threads of this process by their id; empty if it is not known.
+pub fn cpu_by_thread() -> BTreeMap<u32, ThreadCpu> {
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    // A thread that ends meanwhile has no file.
+    let cpu = |thread: fs::DirEntry| {
+        let id = thread.file_name().to_str()?.parse().ok()?;
+        Some((id, thread_cpu(&fs::read_to_string(thread.path().join("stat")).ok()?)?))
+    };
+    threads.filter_map(cpu).collect()
+}
+
+/// Returns the CPU time of a thread with this `stat` file (proc_pid_stat(5)), or `None` if it has another form.
+fn thread_cpu(stat: &str) -> Option<ThreadCpu> {
     // Linux counts in hundredths of a second for all programs (USER_HZ).
-    const TICK_MS: f64 = 10.0;
+    const TICK_MS: u64 = 10;
     let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(11);
-    let ticks = fields.next()?.parse::<u32>().ok()?.checked_add(fields.next()?.parse().ok()?)?;
+    let mut ticks = || fields.next()?.parse::<u32>().ok();
+    let ms = (u64::from(ticks()?) + u64::from(ticks()?)) * TICK_MS;
     let name = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || "-_:#".contains(letter));
-    Some((name, f64::from(ticks) * TICK_MS))
+    Some(ThreadCpu { name: name.into(), ms })
 }
 
 /// Resets the peak memory of a process to its current memory.
@@ -246,11 +251,12 @@ mod tests {
     }
 
     #[test]
-    fn cpu_time_is_summed_by_the_name_of_the_thread() {
+    fn name_and_cpu_time_of_a_thread_are_read() {
+        let cpu = |name: &str, ms| Some(ThreadCpu { name: name.into(), ms });
         let stat = "17 (rocksdb:low12) S 1 17 17 0 -1 4194304 10 0 0 0 150 30 0 0 20 0 4 0 100 1000 20";
-        assert_eq!(thread_cpu_ms(stat), Some(("rocksdb:low", 1800.0)));
-        assert_eq!(thread_cpu_ms("17 (a (b) c) R 1 1 1 0 -1 0 1 0 0 0 1 2"), Some(("a (b) c", 30.0)));
-        assert_eq!(thread_cpu_ms("17 (x) S 1"), None);
+        assert_eq!(thread_cpu(stat), cpu("rocksdb:low", 1800));
+        assert_eq!(thread_cpu("17 (a (b) c) R 1 1 1 0 -1 0 1 0 0 0 1 2"), cpu("a (b) c", 30));
+        assert_eq!(thread_cpu("17 (x) S 1"), None);
     }
 
     #[test]

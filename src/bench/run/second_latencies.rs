@@ -8,14 +8,15 @@ use std::{
 
 /// Maximum recorded latency in nanoseconds: ten minutes. Longer latencies are recorded as this one.
 pub(super) const MAX_LATENCY_NS: u64 = 600_000_000_000;
-const SECOND_NS: u64 = 1_000_000_000;
+/// Nanoseconds of a second.
+pub(super) const SECOND_NS: u64 = 1_000_000_000;
 
 /// Operations that ended in one second, and their latencies.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SecondSummary {
     /// Number of operations that ended in the second.
     pub operations: u64,
-    /// Median latency in microseconds; `None` without an operation, as the others.
+    /// Median latency in microseconds, to 1%; `None` without an operation, as the others.
     pub p50_us: Option<f64>,
     /// 99th percentile of the latency in microseconds.
     pub p99_us: Option<f64>,
@@ -23,8 +24,7 @@ pub struct SecondSummary {
     pub max_us: Option<f64>,
 }
 
-/// Latencies of each second, which the threads deliver at its end. Those of a second are kept until all threads have
-/// delivered theirs.
+/// Sum of the latencies of the driver's threads in each second, kept until every thread has delivered its part.
 #[derive(Debug)]
 pub struct SecondLatencies {
     threads: usize,
@@ -42,9 +42,12 @@ struct Second {
 }
 
 impl SecondLatencies {
-    /// Creates the latencies of a measurement by `threads` threads.
-    pub fn new(threads: usize) -> Self {
-        Self { threads, seconds: Mutex::default() }
+    /// Creates the latencies of a measurement of `seconds` seconds by `threads` threads.
+    pub fn new(threads: usize, seconds: usize) -> Self {
+        let mut all = Vec::new();
+        // Now, so that the memory of the recorder does not seem to be a store's that grows.
+        all.resize_with(seconds, Second::default);
+        Self { threads, seconds: Mutex::new(all) }
     }
 
     /// Returns the first `seconds` seconds. A thread that has ended early has delivered nothing for later seconds.
@@ -102,7 +105,8 @@ pub struct ThreadSeconds {
 impl ThreadSeconds {
     /// Creates the record of a thread whose measurement begins at `start`, in nanoseconds of the clock.
     pub fn new(all: Arc<SecondLatencies>, start: u64) -> Self {
-        let latencies = Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3).ok();
+        // Of two digits: at the end of each second a histogram is added to another, in the time of an operation.
+        let latencies = Histogram::new_with_bounds(1, MAX_LATENCY_NS, 2).ok();
         Self { all, latencies, second: 0, end: start + SECOND_NS }
     }
 
@@ -135,7 +139,7 @@ mod tests {
 
     #[test]
     fn operations_count_in_the_second_in_which_they_end() {
-        let all = Arc::new(SecondLatencies::new(2));
+        let all = Arc::new(SecondLatencies::new(2, 3));
         let mut threads = [0, 0].map(|start| ThreadSeconds::new(Arc::clone(&all), start));
         threads[0].record(MS, 500 * MS);
         threads[0].record(2 * MS, 999 * MS);
@@ -145,16 +149,16 @@ mod tests {
         threads.iter_mut().for_each(|thread| thread.advance_to(3000 * MS));
         let seconds = all.summaries(3);
         assert_eq!(seconds.iter().map(|second| second.operations).collect::<Vec<_>>(), [3, 0, 1]);
-        let near = |found: Option<f64>, expected: f64| (found.unwrap() / expected - 1.0).abs() < 0.002;
+        let near = |found: Option<f64>, expected: f64| (found.unwrap() / expected - 1.0).abs() < 0.01;
         assert!(near(seconds[0].p50_us, 2e3) && near(seconds[0].max_us, 5e3), "{seconds:?}");
         assert_eq!(seconds[1], SecondSummary::default());
         assert!(near(seconds[2].p99_us, 1.6e6), "{seconds:?}");
     }
 
-    /// The latencies of all seconds would be a quarter of a megabyte each.
+    /// The latencies of all seconds would take tens of kilobytes each.
     #[test]
     fn a_second_is_summarised_once_all_threads_have_delivered_it() {
-        let all = Arc::new(SecondLatencies::new(2));
+        let all = Arc::new(SecondLatencies::new(2, 3));
         let mut threads = [0, 0].map(|start| ThreadSeconds::new(Arc::clone(&all), start));
         threads[0].record(MS, 500 * MS);
         threads[0].advance_to(1000 * MS);

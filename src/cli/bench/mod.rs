@@ -84,7 +84,7 @@ pub struct Bench {
     )]
     minutes: Option<f64>,
     /// Search for the highest rate of operations (whether or not earlier ones have ended) at which this holds: p50, p90,
-    /// p99, p99.9 or max of the latency below a time, and no work or memory that grows. Trials last --seconds; the rate is
+    /// p99, p99.9 or max of the latency below a time, and little deferred work. Trials last --seconds; the rate is
     /// verified for six times as long, at 95%
     #[arg(
         long,
@@ -109,7 +109,8 @@ pub struct Bench {
     /// from the intended start. Workloads that fill or empty a store run as fast as they can
     #[arg(long, visible_alias = "rates", value_name = "PER SECOND,...", value_delimiter = ',', value_parser = rate)]
     rate: Vec<f64>,
-    /// How often each cell is measured, each time in another order; tables show the median [default: 5]
+    /// How often each cell is measured, each time in another order; tables show the median [default: 5; 1 with
+    /// --minutes or --find-rate]
     #[arg(long, value_name = "N", value_parser = count::<u32>(1..=1000))]
     repetitions: Option<u32>,
     /// Seed of random keys, values and choices

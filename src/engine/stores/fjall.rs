@@ -2,8 +2,8 @@
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, FsyncSupport, Gauge,
-    Info,    KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Setting, Status, VisitPair,
-    VisitValue, WriteOp, Writers,
+    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Setting, Status,
+    VisitPair, VisitValue, WriteOp, Writers,
     files::{self, FirstTree},
 };
 use crossbeam_utils::sync::ShardedLock;
@@ -354,7 +354,11 @@ impl Engine for Fjall {
             Gauge { name, help, value, is_backlog: true }
         };
         vec![
-            gauge("sealed_memtables", "Memtables that wait to be flushed.", self.keyspace.sealed_memtable_count()),
+            gauge(
+                "sealed_memtables",
+                "Memtables that wait to be flushed.",
+                self.keyspace.sealed_memtable_count(),
+            ),
             gauge("level_0_runs", "Sorted runs in level 0.", self.keyspace.tree.l0_run_count()),
             gauge("journals", "Files of the journal.", self.db.journal_count()),
         ]

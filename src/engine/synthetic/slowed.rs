@@ -1,8 +1,10 @@
-//! Engine wrapper that adds a fixed share to the time of each read, write and scan, which `kvbench compare` must find
-//! (`benches/compare_proof.py`). Other calls, such as a sync without a write, take no longer.
+//! Engine wrapper that adds a fixed share to the time of reads, writes and scans, which `kvbench compare` and `kvbench
+//! duel` must find (`benches/compare_proof.py`, `benches/duel_proof.py`). Other calls, such as a sync without a write, take
+//! no longer.
 
 use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, Result, VisitPair, VisitValue};
 use std::{
+    cell::Cell,
     env,
     time::{Duration, Instant},
 };
@@ -21,6 +23,15 @@ pub(super) fn as_asked(store: &str, engine: Box<dyn Engine>) -> Box<dyn Engine> 
     }
 }
 
+/// Shortest time in seconds to spin: many times that of a look at the clock, so that a fraction of a short call is exact
+/// on average.
+const LEAST: f64 = 1e-6;
+
+thread_local! {
+    /// Time in seconds that this thread has yet to spin.
+    static DUE: Cell<f64> = const { Cell::new(0.0) };
+}
+
 struct Slowed {
     engine: Box<dyn Engine>,
     /// Added time as a fraction of the time that a read, write or scan takes without it.
@@ -28,15 +39,22 @@ struct Slowed {
 }
 
 impl Slowed {
-    /// Runs `work`, then spins for the configured fraction of the time that `work` took.
+    /// Runs `work`, and adds the configured fraction of its time to that which this thread has to spin. Spins once that
+    /// is [`LEAST`].
     fn slowly<T>(&self, work: impl FnOnce() -> T) -> T {
         let begin = Instant::now();
         let result = work();
         let taken = begin.elapsed();
-        let end = taken + Duration::from_secs_f64(taken.as_secs_f64() * self.more);
-        while begin.elapsed() < end {
+        let due = DUE.get() + taken.as_secs_f64() * self.more;
+        if due < LEAST {
+            DUE.set(due);
+            return result;
+        }
+        while begin.elapsed() - taken < Duration::from_secs_f64(due) {
             std::hint::spin_loop();
         }
+        // The clock shows how much too long it was.
+        DUE.set(due - (begin.elapsed() - taken).as_secs_f64());
         result
     }
 }

@@ -15,8 +15,8 @@ use crate::bench::{
 use askama::Template;
 use std::collections::BTreeSet;
 
-/// Name of the driver's threads in the series of CPU time.
-const DRIVER: &str = "cpu_ms/driver";
+/// Names of the series of CPU time of the benchmark's own threads: those that work, and the one that reads the values.
+const DRIVER: [&str; 2] = ["cpu_ms/driver", "cpu_ms/sampler"];
 /// Maximum number of points of a line.
 const POINTS: usize = 60;
 
@@ -53,7 +53,7 @@ pub fn kinds(contest: &ComparisonGroup<'_, '_>) -> Vec<OverTime> {
         of("bytes written each second", Unit::Bytes, WRITTEN),
         OverTime {
             values: other_cpus,
-            ..of("CPUs used by threads other than the driver's", Unit::Times, CPU)
+            ..of("CPUs used by threads other than the benchmark's", Unit::Times, CPU)
         },
     ];
     let gauges: BTreeSet<&String> =
@@ -65,12 +65,12 @@ pub fn kinds(contest: &ComparisonGroup<'_, '_>) -> Vec<OverTime> {
     charts
 }
 
-/// Returns the number of CPUs that threads with other names than the driver's used in each second.
+/// Returns the number of CPUs that other threads than the benchmark's used in each second.
 fn other_cpus(soak: &Soak, prefix: &str) -> Vec<Option<f64>> {
     let others: Vec<_> = soak
         .series
         .iter()
-        .filter(|(name, _)| name.starts_with(prefix) && *name != DRIVER)
+        .filter(|(name, _)| name.starts_with(prefix) && !DRIVER.contains(&name.as_str()))
         .map(|(_, values)| values)
         .collect();
     let sum =

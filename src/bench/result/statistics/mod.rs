@@ -31,7 +31,12 @@ pub fn squares(values: &[f64]) -> f64 {
     values.iter().map(|value| (value - mean).powi(2)).sum()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "repetitions")]
 fn count(values: &[f64]) -> f64 {
-    values.len() as f64
+    real(values.len())
+}
+
+/// Converts a number of values to `f64`.
+#[expect(clippy::cast_precision_loss, reason = "a number of values")]
+pub fn real(count: usize) -> f64 {
+    count as f64
 }

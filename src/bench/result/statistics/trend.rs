@@ -1,6 +1,6 @@
 //! Trend of a series over time.
 
-use super::normal;
+use super::{normal, real};
 
 /// Minimum number of values for a trend, for which the normal approximation of the test is good (Kendall, Rank
 /// Correlation Methods, 1975).
@@ -51,11 +51,6 @@ fn variance(values: &[f64]) -> f64 {
     sorted.sort_by(f64::total_cmp);
     let ties: f64 = sorted.chunk_by(|a, b| a == b).map(|group| term(group.len())).sum();
     (term(values.len()) - ties) / 18.0
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a number of values")]
-fn real(count: usize) -> f64 {
-    count as f64
 }
 
 #[cfg(test)]

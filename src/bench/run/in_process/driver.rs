@@ -217,9 +217,16 @@ impl Shared<'_> {
             false => End { time: u64::MAX, operations: u64::MAX, stop: Some(&self.stop) },
         };
         worker.run_caught(Mix::new(workload), end);
-        worker.recorder.end_seconds(self.clock.now());
+        if self.bench.soak.is_some() {
+            // An open loop ends with the last start before the end of its time.
+            Pace::wait(&self.clock, worker.recorder.end);
+            worker.recorder.end_seconds(self.clock.now());
+        }
         if leads && self.leaders.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.stop.store(true, Ordering::SeqCst);
+        }
+        if let Some(soak) = self.bench.soak {
+            soak.wait_for_end();
         }
         (start, worker.recorder)
     }

@@ -473,7 +473,8 @@ impl Engine for RocksDb {
             Some(gauge(*name, *help, self.db.property_int_value(*property).ok()??))
         });
         let level_0 = self.db.property_value(num_files_at_level(0)).ok().flatten();
-        let level_0 = level_0.and_then(|count| Some(gauge(LEVEL_0_FILES, "Table files in level 0.", count.parse().ok()?)));
+        let level_0 = level_0
+            .and_then(|count| Some(gauge(LEVEL_0_FILES, "Table files in level 0.", count.parse().ok()?)));
         known.chain(level_0).collect()
     }
 

@@ -455,7 +455,8 @@ impl Engine for Sqlite {
     }
 
     fn gauges(&self) -> Vec<Gauge> {
-        let length = self.files.as_ref().and_then(|files| files.log.metadata().ok()).map(|metadata| metadata.len());
+        let length =
+            self.files.as_ref().and_then(|files| files.log.metadata().ok()).map(|metadata| metadata.len());
         let gauge = |value| Gauge { name: "wal_bytes", help: "Length of the WAL.", value, is_backlog: true };
         length.map(gauge).into_iter().collect()
     }
