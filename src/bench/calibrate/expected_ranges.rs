@@ -41,6 +41,8 @@ const UNDECIDED: (f64, f64) = (0.5, 1000.0);
 const UNDECIDED_LARGEST: (f64, f64) = (1.0, 10_000.0);
 /// Maximum relative error of a latency from a histogram with three significant digits, and of its mean.
 const DIGITS: f64 = 0.002;
+/// Maximum relative error of a latency from a histogram with two significant digits, such as those of a soak's seconds.
+const SECOND_DIGITS: f64 = 0.01;
 /// Number of reads, on an idle machine, that may see a value as expired while the engine, which reads the clock at
 /// another moment, does not; or the reverse.
 const CLOCKS: f64 = 3.0;
@@ -485,7 +487,7 @@ impl Judge<'_> {
         let inside: Vec<f64> = turns.iter().map(|turn| turn.inside).collect();
         let smallest = inside.iter().copied().reduce(f64::min).unwrap_or_default();
         let largest = inside.iter().copied().reduce(f64::max).unwrap_or_default();
-        let most = latency_bounds::largest_at(&turns, 1.0);
+        let most = latency_bounds::largest_at(&turns, 1.0) * (1.0 + SECOND_DIGITS);
         self.latency("soak p50_us", smallest, most, UNDECIDED);
         self.latency("soak p99_us", smallest, most, UNDECIDED_LARGEST);
         self.latency("soak max_us", largest, most, UNDECIDED_LARGEST);
