@@ -98,7 +98,7 @@ const OTHER_METRICS: [(&str, Unit, Of); 25] = [
     ("allocated_bytes", Unit::Bytes, |m| m.allocated_bytes.map(real)),
     ("soak operations", Unit::Count, |m| Some(values(m, soak::OPERATIONS)?.sum())),
     ("soak p50_us", Unit::Microseconds, |m| values(m, soak::P50)?.reduce(f64::min)),
-    ("soak p99_us", Unit::Microseconds, |m| values(m, soak::P99)?.reduce(f64::max)),
+    ("soak p99_us", Unit::Microseconds, |m| values(m, soak::P99)?.reduce(f64::min)),
     ("soak max_us", Unit::Microseconds, |m| values(m, soak::MAX)?.reduce(f64::max)),
     ("soak cpu_ms", Unit::Count, |m| Some(values(m, "cpu_ms/driver")?.sum())),
     ("soak written_bytes", Unit::Bytes, |m| Some(values(m, soak::WRITTEN)?.sum())),

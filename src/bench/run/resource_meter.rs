@@ -257,15 +257,19 @@ mod tests {
         let files = Files::of(directory.path());
         let file = File::create(directory.path().join("pages")).unwrap();
         file.write_all_at(&vec![1; 32 << 20], 0).unwrap();
-        let meter = Meter::new(Some(std::process::id()), Some(&files), &|| Ok(()), Memory::default());
-        let before = meter.read();
-        (0..16).for_each(|page| file.write_all_at(&[2; PAGE], page << 21).unwrap());
-        let after = meter.read().since(&before);
-        let used = meter.finish(&after).unwrap();
-        // Other tests of this process may write meanwhile.
-        let written = used.written_bytes.unwrap();
-        assert!((16 * PAGE as u64..16 << 20).contains(&written), "{written}");
-        assert_eq!(used.device, None, "the device has other files");
+        let written = || {
+            let meter = Meter::new(Some(std::process::id()), Some(&files), &|| Ok(()), Memory::default());
+            let before = meter.read();
+            (0..16).for_each(|page| file.write_all_at(&[2; PAGE], page << 21).unwrap());
+            let after = meter.read().since(&before);
+            let used = meter.finish(&after).unwrap();
+            assert_eq!(used.device, None, "the device has other files");
+            let written = used.written_bytes.unwrap();
+            assert!(written >= 16 * PAGE as u64, "{written}");
+            written
+        };
+        // Other tests of this process write too, but not always.
+        assert!((0..100).any(|_| written() < 16 << 20));
     }
 
     #[test]
