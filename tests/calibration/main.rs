@@ -53,6 +53,7 @@ fn every_column_shows_the_truth_in_process_and_over_the_wire() {
         ["allocations", "allocated_bytes", "written_bytes", "write_amplification", "recovery_seconds"]
             .contains(&column)
             || column.starts_with("device_")
+            || column.starts_with("soak ")
             || kinds.iter().any(|kind| column.starts_with(kind))
     };
     for (column, ..) in columns() {
