@@ -61,7 +61,7 @@ impl ComparedMetric {
             // In an open loop the throughput is the requested rate.
             (Self::Speed, Figure::Throughput) if cell.workload.rate.is_none() => measurement.throughput,
             (Self::Speed, Figure::Milliseconds) => 1.0 / measurement.seconds,
-            // Of a rate that was searched for, each was measured at another one.
+            // Each run measured the latency at the rate that it found.
             (Self::P99, Figure::Throughput) if cell.workload.rate_goal.is_some() => return None,
             (Self::P99, Figure::Throughput) if measurement.latency.count > 0 => measurement.latency.p99_us,
             #[expect(clippy::cast_precision_loss, reason = "a ratio has three digits")]

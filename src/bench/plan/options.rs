@@ -394,13 +394,9 @@ pub enum PlanError {
     )]
     NotByTime(String),
     #[error(
-        "--minutes: --mix {0} only fills or empties the store, which ends by count; add an operation such as update"
+        "{flag}: --mix {mix} only fills or empties the store, which ends by count; add an operation such as update"
     )]
-    NotSoaked(String),
-    #[error(
-        "--find-rate: --mix {0} only fills or empties the store, which ends by count; add an operation such as update"
-    )]
-    NoRateToFind(String),
+    EndsByCount { flag: &'static str, mix: String },
     #[error(
         "--warm-up: --mix {0} only fills or empties the store, and a warm-up would do that work before it is measured; leave out \
         --warm-up, or add an operation that reads"

@@ -8,7 +8,7 @@ use std::fmt;
 /// Result of a search for the highest rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RateSearch {
-    /// Latency that was to be kept.
+    /// Limit on the latency that a rate had to keep.
     pub goal: LatencyGoal,
     /// Highest rate, in operations per second, at which a trial of the bisection kept the goal. The measurement, which
     /// verifies it, is at 95% of this rate or, if longer trials did not keep the goal there, at a lower one.

@@ -52,9 +52,9 @@ impl SecondLatencies {
 
     /// Returns the first `seconds` seconds. A thread that has ended early has delivered nothing for later seconds.
     pub fn summaries(&self, seconds: usize) -> Vec<SecondSummary> {
-        let mut all = self.lock();
-        all.resize_with(seconds, Second::default);
-        all.iter_mut()
+        let all = self.lock();
+        all.iter()
+            .take(seconds)
             .map(|second| second.summary.unwrap_or_else(|| summary(second.latencies.as_ref())))
             .collect()
     }
@@ -62,9 +62,7 @@ impl SecondLatencies {
     /// Adds the latencies of one thread in the second with the index `number`, and empties `latencies`.
     fn deliver(&self, number: usize, latencies: &mut Histogram<u64>) {
         let mut all = self.lock();
-        if all.len() <= number {
-            all.resize_with(number + 1, Second::default);
-        }
+        // An operation may end after the last whole second.
         let Some(second) = all.get_mut(number) else { return };
         second.delivered += 1;
         match &mut second.latencies {
@@ -105,7 +103,7 @@ pub struct ThreadSeconds {
 impl ThreadSeconds {
     /// Creates the record of a thread whose measurement begins at `start`, in nanoseconds of the clock.
     pub fn new(all: Arc<SecondLatencies>, start: u64) -> Self {
-        // Of two digits: at the end of each second a histogram is added to another, in the time of an operation.
+        // Two digits keep the histogram small: adding it at the end of a second delays the next operation.
         let latencies = Histogram::new_with_bounds(1, MAX_LATENCY_NS, 2).ok();
         Self { all, latencies, second: 0, end: start + SECOND_NS }
     }

@@ -56,11 +56,9 @@ pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
 /// if `--seconds` or `--warm-up` is given, or if there are too few keys.
 fn by_count(maker: &CellBuilder<'_>, workload: &mut Workload) -> Result<(), PlanError> {
     let mix = || number_format::mix(&workload.mix);
-    if maker.options.is_soak {
-        return Err(PlanError::NotSoaked(mix()));
-    }
-    if maker.options.rate_goal.is_some() {
-        return Err(PlanError::NoRateToFind(mix()));
+    let timed = [("--minutes", maker.options.is_soak), ("--find-rate", maker.options.rate_goal.is_some())];
+    if let Some((flag, _)) = timed.into_iter().find(|(_, is_given)| *is_given) {
+        return Err(PlanError::EndsByCount { flag, mix: mix() });
     }
     if maker.options.seconds.is_some() {
         return Err(PlanError::NotByTime(mix()));

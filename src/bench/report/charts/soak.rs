@@ -9,7 +9,8 @@ use crate::bench::{
     report::comparison_group::ComparisonGroup,
     result::{
         metric::Unit,
-        soak::{ANONYMOUS, CPU, ENGINE, FILES, OPERATIONS, P99, Soak, WRITTEN},
+        soak::{ANONYMOUS, CPU, ENGINE, FILES, P99, Soak, WRITTEN},
+        statistics,
     },
 };
 use askama::Template;
@@ -46,7 +47,6 @@ pub fn kinds(contest: &ComparisonGroup<'_, '_>) -> Vec<OverTime> {
         name: name.to_owned(),
     };
     let mut charts = vec![
-        of("operations", Unit::PerSecond, OPERATIONS),
         of("latency p99", Unit::Microseconds, P99),
         of("size on disk", Unit::Bytes, FILES),
         of("memory without files behind it", Unit::Bytes, ANONYMOUS),
@@ -89,7 +89,7 @@ pub fn chart(
         let joined = values.len().div_ceil(POINTS).max(1);
         let mean = |seconds: &[Option<f64>]| {
             let known: Vec<f64> = seconds.iter().copied().flatten().collect();
-            crate::bench::result::statistics::mean(&known)
+            statistics::mean(&known)
         };
         let means = values.chunks(joined).map(mean).enumerate();
         #[expect(clippy::cast_precision_loss, reason = "pixels")]

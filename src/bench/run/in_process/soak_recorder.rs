@@ -82,7 +82,7 @@ impl<'s> SoakRecorder<'s> {
     /// Reads now, and then at the end of each whole second of the measurement. Ends earlier, after a reading, if `stop`
     /// is set.
     pub fn run(&self, clock: &Clock, stop: &AtomicBool) {
-        // Also after a panic of the engine, since threads wait for it.
+        // The driver's threads wait for the end, so it must come after a panic of the engine too.
         let _end = EndsAtDrop(self);
         process_usage::name_thread(c"sampler");
         let start = clock.now();
