@@ -174,6 +174,7 @@ pub fn judge(run: &mut Run, verdict: VerdictKind, ratio: f64) {
         needed: None,
     };
     run.comparisons = vec![Comparison {
+        others_in_family: 0,
         id: run.cells[0].table.clone(),
         cells: ids,
         margin: Margin::new(0.05).unwrap(),

@@ -7,7 +7,7 @@ use crate::bench::result::{
     spread::Spread,
     statistics::{
         looks::Looks,
-        pairwise::{Pair, Pairwise},
+        pairwise::{Pair, Pairwise, Rates},
     },
 };
 use std::collections::BTreeMap;
@@ -73,25 +73,42 @@ impl Finding {
     }
 
     /// Returns the comparison of a metric, or `None` if fewer than three blocks have a positive value of both programs,
-    /// or fewer than the first planned evaluation needs. It uses the blocks of the latest planned evaluation.
+    /// or fewer than the first planned evaluation needs. It uses the blocks of the latest planned evaluation. The tests
+    /// of this metric in all comparisons of the run are one family.
     pub fn of(run: &Run, comparison: &Comparison, metric: &'static DuelMetric) -> Option<Self> {
-        let values = |side| {
-            let cell = cell(run, comparison, side)?;
-            let values = run.by_repetition(&cell.id).filter_map(|(block, measurement)| {
-                Some((block, (metric.of)(measurement).filter(|value| value.is_finite() && *value > 0.0)?))
-            });
-            Some(values.collect::<BTreeMap<u32, f64>>())
+        let programs =
+            |one| -> Vec<_> { [Side::New, Side::Old].map(|side| logarithms(run, one, side, metric)).into() };
+        let programs: Vec<Vec<_>> = run.comparisons.iter().map(programs).collect();
+        let (once, margin) = (Looks::once(), comparison.margin);
+        let looks = run.comparisons.iter().map(|one| one.looks.as_ref().unwrap_or(&once));
+        let rates: Vec<Rates<'_>> =
+            programs.iter().zip(looks).map(|(stores, looks)| Rates { stores, looks, margin }).collect();
+        let own = run.comparisons.iter().position(|one| one.id == comparison.id)?;
+        // Comparisons that are measured later, or not at all.
+        let others = Pairwise::of_family(&rates, 0).iter().filter(|one| one.pairs().is_empty()).count();
+        let pair = *Pairwise::of_family(&rates, others).get(own)?.pairs().first()?;
+        let [new, old] = programs.get(own)?.as_slice() else { return None };
+        let median = |logarithms: &BTreeMap<u32, f64>| {
+            Spread::of(logarithms.values().map(|value| value.exp())).map(|spread| spread.median)
         };
-        let (old, new) = (values(Side::Old)?, values(Side::New)?);
-        let logarithms = |values: &BTreeMap<u32, f64>| {
-            values.iter().map(|(block, value)| (*block, value.ln())).collect::<BTreeMap<_, _>>()
-        };
-        let looks = comparison.looks.clone().unwrap_or_else(Looks::once);
-        let pairwise = Pairwise::of(&[logarithms(&new), logarithms(&old)], &looks, comparison.margin);
-        let median =
-            |values: BTreeMap<u32, f64>| Spread::of(values.into_values()).map(|spread| spread.median);
-        Some(Self { metric, medians: [median(old)?, median(new)?], pair: *pairwise.pairs().first()? })
+        Some(Self { metric, medians: [median(old)?, median(new)?], pair })
     }
+}
+
+/// Returns the natural logarithms of a metric of one program by block, without values that are not positive.
+fn logarithms(
+    run: &Run,
+    comparison: &Comparison,
+    side: Side,
+    metric: &'static DuelMetric,
+) -> BTreeMap<u32, f64> {
+    let own = cell(run, comparison, side);
+    let values = own.into_iter().flat_map(|cell| run.by_repetition(&cell.id));
+    let logarithm = |(block, measurement)| {
+        let value = (metric.of)(measurement).filter(|value| value.is_finite() && *value > 0.0)?;
+        Some((block, value.ln()))
+    };
+    values.filter_map(logarithm).collect()
 }
 
 /// Returns the cell of one program in a comparison.

@@ -5,8 +5,8 @@ use super::{
     interleaved_comparison::Comparison,
     number_format,
     statistics::{
-        looks::{FIRST_LOOK, Looks},
-        sample_size::{self, LEVEL, MAX_BLOCKS, Noise},
+        looks::FIRST_LOOK,
+        sample_size::{self, MAX_BLOCKS, Noise},
     },
 };
 
@@ -25,7 +25,8 @@ impl Comparison {
     /// is found with a probability of 95%, estimated from the first five blocks; [`FIRST_LOOK`] if fewer than two
     /// stores or two blocks were measured.
     pub fn blocks_needed(&self, stores: &[usize]) -> u32 {
-        self.noise(stores).map_or(FIRST_LOOK, |noise| noise.blocks(self.margin, stores.len()))
+        self.noise(stores)
+            .map_or(FIRST_LOOK, |noise| noise.blocks(self.margin, stores.len(), self.others_in_family))
     }
 
     /// Returns about how many seconds the pilot and `blocks` blocks take: at the mean of the measured blocks or, before
@@ -49,10 +50,13 @@ impl Comparison {
     /// Returns a sentence about the blocks to come, after the pilot. `plans` is `true` if a difference to detect was
     /// given, and `budget` is the time that the comparison may take, in seconds.
     pub fn forecast(&self, stores: usize, plans: bool, budget: f64) -> String {
-        let blocks = if plans { ASSUMED.blocks(self.margin, stores) } else { FIRST_LOOK };
+        let blocks =
+            if plans { ASSUMED.blocks(self.margin, stores, self.others_in_family) } else { FIRST_LOOK };
         let found = match plans {
             true => self.margin.to_string(),
-            false => percent(sample_size::detectable(ASSUMED.deviation, blocks, once(stores)).exp_m1()),
+            false => percent(
+                sample_size::detectable(ASSUMED.deviation, blocks, self.level_of_pair(stores)).exp_m1(),
+            ),
         };
         let seconds = self.seconds_of(blocks);
         let short = match seconds > budget {
@@ -73,7 +77,7 @@ impl Comparison {
         let looks = self.looks.as_ref()?;
         let noise = self.noise(stores).filter(|_| self.blocks.len() >= FIRST_LOOK as usize)?;
         let planned = looks.after_blocks().last().copied().unwrap_or(FIRST_LOOK);
-        let level = once(stores.len()) / looks.factor();
+        let level = self.level_of_pair(stores.len()) / looks.factor();
         let detectable = sample_size::detectable(noise.deviation, planned, level).exp_m1();
         let needed = match self.blocks_needed(stores) {
             needed if needed <= planned => String::new(),
@@ -87,11 +91,11 @@ impl Comparison {
             percent(detectable)
         ))
     }
-}
 
-/// Returns the two-sided significance level of one pair of `stores` stores at a single look.
-fn once(stores: usize) -> f64 {
-    LEVEL / sample_size::pairs(stores) / Looks::once().factor()
+    /// Returns the two-sided significance level of one pair of `stores` stores at a single look.
+    fn level_of_pair(&self, stores: usize) -> f64 {
+        sample_size::level_of_pair(stores, self.others_in_family)
+    }
 }
 
 /// Formats a fraction in percent with one decimal place; below 1%, with two.

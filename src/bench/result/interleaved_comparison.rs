@@ -5,7 +5,7 @@ use super::{
     statistics::{
         looks::Looks,
         margin::Margin,
-        pairwise::{Pair, Pairwise},
+        pairwise::{Pair, Pairwise, Rates},
         verdict::Verdict,
     },
 };
@@ -37,6 +37,15 @@ pub struct Comparison {
     /// Reason why no more blocks are measured; absent while the comparison goes on.
     #[serde(default)]
     pub end: Option<End>,
+    /// Number of the run's other comparisons whose pairs are tested in one family with this one's (a correction for many
+    /// tests): all others in a duel, which has one answer, otherwise 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub others_in_family: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// Length of the turns (slices) of the stores in a comparison, and work of each store in a repetition (block). A pilot,
@@ -321,7 +330,9 @@ impl Comparison {
     /// Compares all pairs of `stores` (indices of cells) with the blocks of the latest planned evaluation, and replaces
     /// the verdicts. Returns `true` if each pair is decided.
     pub fn evaluate(&mut self, stores: &[usize], looks: &Looks) -> bool {
-        let pairwise = Pairwise::of(&self.rates(stores), looks, self.margin);
+        let rates = self.rates(stores);
+        let rates = Rates { stores: &rates, looks, margin: self.margin };
+        let Some(pairwise) = Pairwise::of_family(&[rates], self.others_in_family).pop() else { return false };
         let id = |place: usize| stores.get(place).and_then(|store| self.cells.get(*store)).cloned();
         let verdict = |pair: &Pair| {
             Some(PairVerdict {

@@ -4,7 +4,8 @@
 //! test of the mean logarithm of these ratios, equality by two one-sided tests against the margin (Schuirmann, A
 //! Comparison of the Two One-Sided Tests Procedure and the Power Approach, 1987). The tests of difference of all
 //! pairs are one family, the tests of equality another; each is corrected with Holm's procedure, since neighbours
-//! in a ranking are chosen by the data. [`super::looks`] corrects for several evaluations.
+//! in a ranking are chosen by the data. The comparisons of a duel are one family together. [`super::looks`] corrects for
+//! several evaluations.
 
 #[cfg(test)]
 #[path = "pairwise_tests.rs"]
@@ -29,6 +30,18 @@ pub struct Pairwise {
     pairs: Vec<Pair>,
     /// Indices of the stores, the best one first: by mean rates or, if the pairs were judged before, by mean ratios.
     order: Vec<usize>,
+}
+
+/// Rates of the stores of a comparison, and how it is evaluated.
+#[derive(Clone, Copy, Debug)]
+pub struct Rates<'r> {
+    /// Natural logarithm of the rate of each store by block; for a metric of which lower values are better, the negated
+    /// logarithm.
+    pub stores: &'r [BTreeMap<u32, f64>],
+    /// Planned looks (evaluations); the blocks of the latest one count.
+    pub looks: &'r Looks,
+    /// Difference below which stores count as equal.
+    pub margin: Margin,
 }
 
 /// Comparison of two stores: ratio of their rates, and the verdict.
@@ -80,24 +93,38 @@ impl Pairwise {
     /// natural logarithm of the rate of each store by block; for a metric of which lower values are better, the negated
     /// logarithm.
     pub fn of(stores: &[BTreeMap<u32, f64>], looks: &Looks, margin: Margin) -> Self {
-        let numbers = 0..stores.len();
-        let both =
-            numbers.clone().flat_map(|first| (first + 1..stores.len()).map(move |second| (first, second)));
-        let estimates: Vec<Estimate> =
-            both.filter_map(|(first, second)| Estimate::of(stores, (first, second), looks)).collect();
-        let of = |test: fn(&Estimate, &Looks, Margin) -> f64| {
-            let probabilities: Vec<f64> = estimates.iter().map(|one| test(one, looks, margin)).collect();
+        let mut one = Self::of_family(&[Rates { stores, looks, margin }], 0);
+        one.pop().unwrap_or_else(|| Self::judged(Vec::new(), 0))
+    }
+
+    /// Compares all pairs of stores in each of several comparisons, with the blocks of its latest look (evaluation). The
+    /// tests of all comparisons are one family, in which each more test needs a smaller p-value. `others` is the number
+    /// of pairs of the family that are not measured yet: they count as pairs without a difference.
+    pub fn of_family(comparisons: &[Rates<'_>], others: usize) -> Vec<Self> {
+        let estimates: Vec<Vec<Estimate>> = comparisons.iter().map(Estimate::of_pairs).collect();
+        let tested = |test: fn(&Estimate, &Looks, Margin) -> f64| {
+            let of_each = comparisons.iter().zip(&estimates);
+            let mut probabilities: Vec<f64> = of_each
+                .flat_map(|(rates, own)| own.iter().map(|one| test(one, rates.looks, rates.margin)))
+                .collect();
+            let count = probabilities.len();
+            probabilities.resize(count + others, 1.0);
             let levels = holm::levels(&probabilities, LEVEL);
-            probabilities.into_iter().zip(levels)
+            probabilities.into_iter().zip(levels).take(count).map(Tested::new)
         };
-        let tests = of(Estimate::difference).zip(of(Estimate::equality));
-        let pairs = estimates.iter().zip(tests).map(|(one, (difference, equality))| {
-            one.judged(looks, margin, Tested::new(difference), Tested::new(equality))
+        let mut tests = tested(Estimate::difference).zip(tested(Estimate::equality));
+        let of_each = comparisons.iter().zip(&estimates).map(|(rates, own)| {
+            let pairs = own.iter().zip(tests.by_ref());
+            let pairs = pairs.map(|(one, (difference, equality))| {
+                one.judged(rates.looks, rates.margin, difference, equality)
+            });
+            let pairs = pairs.collect();
+            let level = |store: &usize| rates.stores.get(*store).and_then(mean_of).unwrap_or(f64::MIN);
+            let mut order: Vec<usize> = (0..rates.stores.len()).collect();
+            order.sort_by(|a, b| level(b).total_cmp(&level(a)));
+            Self { pairs, order }
         });
-        let level = |store: &usize| stores.get(*store).and_then(mean_of).unwrap_or(f64::MIN);
-        let mut order: Vec<usize> = numbers.collect();
-        order.sort_by(|a, b| level(b).total_cmp(&level(a)));
-        Self { pairs: pairs.collect(), order }
+        of_each.collect()
     }
 
     /// Returns a comparison of `stores` stores whose pairs were judged before. The order is by the mean ratio of a
@@ -212,6 +239,13 @@ impl Tested {
 }
 
 impl Estimate {
+    /// Returns the estimates of all pairs of stores that have enough blocks.
+    fn of_pairs(rates: &Rates<'_>) -> Vec<Self> {
+        let count = rates.stores.len();
+        let pairs = (0..count).flat_map(|first| (first + 1..count).map(move |second| (first, second)));
+        pairs.filter_map(|pair| Self::of(rates.stores, pair, rates.looks)).collect()
+    }
+
     fn of(stores: &[BTreeMap<u32, f64>], (first, second): (usize, usize), looks: &Looks) -> Option<Self> {
         let (one, other) = (stores.get(first)?, stores.get(second)?);
         let ratio = |(block, value): (&u32, &f64)| Some(value - other.get(block)?);

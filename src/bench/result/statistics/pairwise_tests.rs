@@ -148,3 +148,30 @@ fn the_group_of_the_winner_is_shown_equal_to_it() {
     assert_eq!(without_second.rank_groups(&[1, 0]).winner(), Some(1));
     assert_eq!(once(&[]).rank_groups(&[]), RankGroups::default());
 }
+
+/// A difference with a p-value of 0.03 is shown alone, and in a family of two only if the other one is too.
+#[test]
+fn comparisons_of_a_family_are_corrected_together() {
+    let (looks, margin) = (Looks::once(), Margin::default());
+    // The mean of the ratio is 3.25 standard errors: p = 0.031 with 4 degrees of freedom.
+    let noisy = [store(&CALM.map(|value| 20.0 * value + 9.2)), store(&[0.0; 5])];
+    let equal = [store(&CALM), store(&CALM.map(|value| -20.0 * value))];
+    let clear = [store(&plus(10.0)), store(&CALM)];
+    let rates = |stores| Rates { stores, looks: &looks, margin };
+    let shown = |comparisons: &[Rates<'_>], others| -> Vec<bool> {
+        let all = Pairwise::of_family(comparisons, others);
+        let pairs = all.iter().map(|one| one.between(0, 1).unwrap());
+        pairs
+            .map(|pair| {
+                let is_different = pair.verdict.is_different();
+                assert_eq!(is_different, pair.interval.0 > 1.0 || pair.interval.1 < 1.0, "{pair:?}");
+                is_different
+            })
+            .collect()
+    };
+    assert_eq!(shown(&[rates(&noisy)], 0), [true]);
+    assert_eq!(shown(&[rates(&noisy)], 1), [false]);
+    assert_eq!(shown(&[rates(&equal), rates(&noisy)], 0), [false, false]);
+    assert_eq!(shown(&[rates(&clear), rates(&noisy)], 0), [true, true]);
+    assert_eq!(shown(&[rates(&clear), rates(&noisy)], 1), [true, false]);
+}

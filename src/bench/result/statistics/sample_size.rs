@@ -55,9 +55,10 @@ impl Noise {
     }
 
     /// Returns the number of blocks with which differences as large as `margin` between `stores` stores are found with
-    /// probability [`POWER`], at least [`FIRST_LOOK`] and at most [`MAX_BLOCKS`].
-    pub fn blocks(&self, margin: Margin, stores: usize) -> u32 {
-        let level = LEVEL / pairs(stores) / Looks::sized(FIRST_LOOK, stores).factor();
+    /// probability [`POWER`], at least [`FIRST_LOOK`] and at most [`MAX_BLOCKS`]. `others` is the number of pairs of
+    /// other comparisons that are tested in one family with these.
+    pub fn blocks(&self, margin: Margin, stores: usize, others: usize) -> u32 {
+        let level = level_of_pair(stores, others) / Looks::sized(FIRST_LOOK, stores).factor();
         self.about(margin.logarithm(), level, PLANNED_POWER).unwrap_or(MAX_BLOCKS).max(FIRST_LOOK)
     }
 
@@ -81,9 +82,10 @@ impl Noise {
     }
 }
 
-/// Returns the number of pairs of `stores` stores.
-pub fn pairs(stores: usize) -> f64 {
-    count(stores) * (count(stores) - 1.0) / 2.0
+/// Returns the two-sided significance level of one pair of `stores` stores, if none of the other pairs differs. `others`
+/// is the number of pairs of other comparisons that are tested in one family with these.
+pub fn level_of_pair(stores: usize, others: usize) -> f64 {
+    LEVEL / (count(stores) * (count(stores) - 1.0) / 2.0 + count(others))
 }
 
 /// Returns the smallest difference of logarithms that is found with probability [`POWER`] after `blocks` blocks, at
@@ -190,8 +192,8 @@ mod tests {
     fn a_plan_from_an_estimate_is_longer_than_one_from_known_noise() {
         let margin = Margin::default();
         let [estimated, known] =
-            [4.0, f64::INFINITY].map(|freedom| Noise { deviation: 0.0184, freedom }.blocks(margin, 2));
+            [4.0, f64::INFINITY].map(|freedom| Noise { deviation: 0.0184, freedom }.blocks(margin, 2, 0));
         assert!(estimated > known && known > 12, "{estimated}, {known}");
-        assert_eq!(Noise { deviation: 0.0, freedom: 4.0 }.blocks(margin, 2), FIRST_LOOK);
+        assert_eq!(Noise { deviation: 0.0, freedom: 4.0 }.blocks(margin, 2, 0), FIRST_LOOK);
     }
 }

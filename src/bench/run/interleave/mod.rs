@@ -61,10 +61,16 @@ pub(super) fn comparisons(cells: &[Cell], interleave: Interleave) -> Vec<Compari
             blocks: Vec::new(),
             verdicts: Vec::new(),
             end: None,
+            others_in_family: 0,
         }
     };
     let all = distinct(cells.iter().map(|cell| cell.table.as_str())).into_iter().map(comparison);
-    all.filter(|comparison| comparison.cells.len() > 1).collect()
+    let mut all: Vec<Comparison> = all.filter(|comparison| comparison.cells.len() > 1).collect();
+    let is_duel = cells.iter().any(|cell| cell.target.side.is_some());
+    // The answer of a duel is a loss if a single comparison shows one.
+    let others_in_family = if is_duel { all.len().saturating_sub(1) } else { 0 };
+    all.iter_mut().for_each(|comparison| comparison.others_in_family = others_in_family);
+    all
 }
 
 /// Returns an error message if the stores of a table may need more memory than is available without [`FREE_MEMORY`],

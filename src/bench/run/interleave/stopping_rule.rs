@@ -137,6 +137,7 @@ mod tests {
             blocks: Vec::new(),
             verdicts: Vec::new(),
             end: None,
+            others_in_family: 0,
         }
     }
 
