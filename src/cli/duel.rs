@@ -7,7 +7,7 @@ use super::{
 use crate::bench::{
     duel::{self, CrateSource, CrateVersions},
     plan::{
-        options::{Cpus, Durability, Interleave, Options, RunConditions, Suite},
+        options::{Cpus, Durability, Gate, Interleave, Options, RunConditions, Suite},
         suites,
     },
     result::{self, statistics::margin::Margin},
@@ -27,8 +27,8 @@ Examples:
 For each store and workload, processes of both programs take turns, and the sentence says whether the new one is \
 slower. Each is a comparison of its own: of 40 comparisons of equal programs about one is called slower by chance.
 
-Exit code: 0 when each store is faster, equal within --detect, or slower by less than --detect; 1 when one is slower, or \
-fails in NEW only; 2 when that cannot be told for some store, or nothing could be measured.";
+Exit code: 0 when each store is faster, equal within --detect, or slower by less than --detect; 1 when one is slower, \
+breaks a --gate, or fails in NEW only; 2 when that cannot be told for some store, or nothing could be measured.";
 
 /// Options of `kvbench duel`.
 #[derive(Args, Debug)]
@@ -59,6 +59,10 @@ pub struct Duel {
     /// Difference below which the programs are equal
     #[arg(long, value_name = "PERCENT", default_value = "3%", value_parser = detect)]
     detect: Margin,
+    /// Counts per operation of which 1% more is a loss too: allocations by the engine's Rust code, or its write calls.
+    /// They hardly vary, so a busy machine hides no increase; where they do vary, the gate cannot tell
+    #[arg(long, value_name = "COUNT,...", value_enum, value_delimiter = ',')]
+    gate: Vec<Gate>,
     /// Maximum time of the comparison of one store and workload, with its loads
     #[arg(long, value_name = "SECONDS", default_value = "10m", value_parser = positive_seconds)]
     budget: f64,
@@ -189,6 +193,7 @@ impl Duel {
             warmup_seconds: self.warm_up,
             interleave: Some(Interleave { detect: Some(self.detect), budget_seconds: self.budget }),
             duel: Some(duel),
+            gates: self.gate,
             seed: self.seed,
             custom: self.workload.custom(),
             directory: self.files.dir,

@@ -4,7 +4,11 @@ use kvbench::{
     bench::{
         data::{Data, key_ledger::KeyLedger},
         result::{Measurement, Operation, Size, Workload},
-        run::{in_process::driver::InProcessBench, interleave::slice::Slice, process_usage::ProcessUsage},
+        run::{
+            in_process::driver::InProcessBench,
+            interleave::{slice::Slice, turns::Hooks},
+            process_usage::ProcessUsage,
+        },
     },
     engine::{
         Batch, Engine, Error, Fsync, Info, KeyRange, Kind, Location, OpenOptions, Result, Snapshot,
@@ -395,21 +399,16 @@ fn sliced(
     let bench = InProcessBench::new(&*engine, &data, &live);
     bench.run(&[&workload.load()], ProcessUsage::default);
     let (mut left, mut done, mut clock) = (slices, 0, 0);
-    let phase = bench.run_slices(
-        workload,
-        ProcessUsage::default,
-        ProcessUsage::default,
-        || Ok(()),
-        |report| {
-            if let Some(report) = report.filter(|_| left < slices - 1) {
-                (done, clock) = (done + report.operations(), clock + report.nanoseconds);
-            }
-            // All threads are parked, as if the process were stopped.
-            thread::sleep(Duration::from_millis(100));
-            left = left.checked_sub(1)?;
-            Some(Slice { nanoseconds, operations, is_warm_up: left == slices - 1, writes_back: false })
-        },
-    );
+    let hooks = Hooks { begin: ProcessUsage::default, usage: ProcessUsage::default, drain: || Ok(()) };
+    let phase = bench.run_slices(workload, &hooks, |report| {
+        if let Some(report) = report.filter(|_| left < slices - 1) {
+            (done, clock) = (done + report.operations(), clock + report.nanoseconds);
+        }
+        // All threads are parked, as if the process were stopped.
+        thread::sleep(Duration::from_millis(100));
+        left = left.checked_sub(1)?;
+        Some(Slice { nanoseconds, operations, is_warm_up: left == slices - 1, writes_back: false })
+    });
     (phase.recorder.measurement(phase.start), done, clock)
 }
 

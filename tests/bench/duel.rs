@@ -131,6 +131,25 @@ fn a_planted_gain_is_no_loss() {
     finds(dir.path(), &slowed, Path::new(KVBENCH), NO_LOSS, " (95% interval ");
 }
 
+/// An allocation in each call is found, whatever the rates are; the same the other way round is no loss.
+#[cfg(feature = "fault-injection")]
+#[test]
+fn a_gate_finds_allocations() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = format!("KVBENCH_ALLOCATES=btree exec {KVBENCH} \"$@\"");
+    let (kvbench, wasteful) = (Path::new(KVBENCH), script(dir.path(), "wasteful", &text));
+    // A margin that every rate keeps.
+    let flags = [READS, &["--budget", "1m", "--detect", "90%", "--gate", "allocations", "--force"]].concat();
+    let output = duel(dir.path(), kvbench, &wasteful, &flags);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), LOSS, "{text}\n{}", stderr(&output));
+    assert!(text.contains("\n  gate broken: allocations per operation: none before, some now\n"), "{text}");
+    let output = duel(dir.path(), &wasteful, kvbench, &flags);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), NO_LOSS, "{text}\n{}", stderr(&output));
+    assert!(text.contains("\n  gate kept: allocations per operation: none now\n"), "{text}");
+}
+
 #[test]
 fn a_new_program_that_fails_is_a_loss() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,11 +1,11 @@
-//! `--interleave`: stores take turns in processes that are stopped in between.
+//! Interleaved comparison: stores take turns in processes that are stopped in between.
 
 use crate::{
     support::bench::{bench, command, measurement, read, result_of, stderr},
-    support::{PATIENCE, Program},
+    support::{KVBENCH, PATIENCE, Program, RunToEnd},
 };
 use kvbench::bench::result::{
-    Run, Sample,
+    Access, Operation, Run, Sample,
     interleaved_comparison::{End, Work},
 };
 use nix::{
@@ -15,6 +15,7 @@ use nix::{
 use std::{
     fs,
     path::Path,
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -106,20 +107,133 @@ fn writers_do_equal_work_in_every_block() {
     let mut flags = READS.to_vec();
     flags[4] = "no";
     let mixed = [&flags, &["--mix", "get=1,update=1"][..]].concat();
-    // The faster store alone needs three seconds in a block.
-    let refused = bench(dir.path(), &[&mixed[..], &["--budget", "1"]].concat());
-    assert!(stderr(&refused).contains("--budget: a block of "), "{}", stderr(&refused));
-    let run = result_of(dir.path(), &[&mixed[..], &["--budget", "20", "--force"]].concat());
+    let run = result_of(dir.path(), &[&mixed[..], &["--budget", "20"]].concat());
     check(&run);
+    assert_eq!(run.comparisons[0].slicing.as_ref().unwrap().less_work, None);
     let Work::Operations(wanted) = run.comparisons[0].slicing.as_ref().unwrap().work else {
         panic!("{:?}", run.comparisons[0].slicing);
     };
     for sample in run.samples.iter().filter(|sample| run.comparisons[0].cells.contains(&sample.cell)) {
-        assert_eq!(measurement(&sample.outcome).operations, wanted, "{}", sample.cell);
+        let measured = measurement(&sample.outcome);
+        assert_eq!(measured.operations, wanted, "{}", sample.cell);
+        // These stores make one write call for each update, and few more when they rewrite their logs. The messages
+        // between the processes do not count.
+        if cfg!(target_os = "linux") {
+            let updates = measured.by_operation[&Operation::Update].count;
+            let calls = measured.write_calls.unwrap();
+            assert!(
+                (updates..=updates + updates / 1000).contains(&calls),
+                "{calls} calls, {updates} updates"
+            );
+        }
         // Equal work makes files comparable.
         assert!(measurement(&sample.outcome).disk_bytes.is_some(), "{}", sample.cell);
     }
     assert_eq!(run.comparisons[0].end, Some(End::Budget));
+}
+
+/// A store that is 50 times as slow does less work, and its files are not compared with those of others.
+#[cfg(feature = "fault-injection")]
+#[test]
+fn a_store_that_is_far_slower_does_less_work() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut flags = READS.to_vec();
+    flags[4] = "no";
+    let mut command =
+        command(dir.path(), &[&flags, &["--mix", "get=1,update=1", "--budget", "15"][..]].concat());
+    let output = command.env("KVBENCH_SLOWED", "btree=0.98").run_to_end();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let run = read(dir.path());
+    let [comparison] = run.comparisons.as_slice() else { panic!("{:?}", run.comparisons) };
+    let slicing = comparison.slicing.as_ref().unwrap();
+    let less = slicing.less_work.as_ref().unwrap();
+    assert_eq!(less.stores, [1], "{slicing:?}");
+    for (store, work) in [(0, slicing.work), (1, Work::Operations(less.operations))] {
+        let own = run.samples.iter().filter(|sample| sample.cell == comparison.cells[store]);
+        let measured: Vec<_> = own.map(|sample| measurement(&sample.outcome)).collect();
+        assert_eq!(measured.len(), comparison.blocks.len());
+        for measured in measured {
+            assert_eq!(Work::Operations(measured.operations), work);
+            assert_eq!(measured.disk_bytes.is_some(), store == 0, "{measured:?}");
+        }
+    }
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(stdout.contains("\n  less work in a block, "), "{stdout}");
+}
+
+/// Stores take turns unless a flag sets the number of repetitions, or is for one store at a time.
+#[test]
+fn several_stores_take_turns_by_default() {
+    let plan = |flags: &[&str]| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut kvbench = Command::new(KVBENCH);
+        let output = kvbench.current_dir(dir.path()).args(["bench", "--dry-run"]).args(flags).run_to_end();
+        assert!(output.status.success(), "{flags:?}: {}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let stores = ["--stores", "map,btree"];
+    for flags in [
+        &[][..],
+        &["--detect", "3%"],
+        &["--suite", "ycsb"],
+        &["--suite", "ycsb", "--workloads", "a,c"],
+        &["--wire"],
+    ] {
+        let text = plan(&[&stores[..], flags].concat());
+        assert!(text.contains("compared in blocks"), "{flags:?}: {text}");
+    }
+    for flags in [
+        &["--repetitions", "2"][..],
+        &["--quick"],
+        &["--full"],
+        &["--minutes", "1"],
+        &["--find-rate", "p99<5ms"],
+        &["--operations", "10"],
+        &["--rate", "100"],
+        &["--cold"],
+        &["--mix", "insert=1", "--operations", "10"],
+        &["--suite", "smallnest"],
+        &["--suite", "kvbench"],
+    ] {
+        let text = plan(&[&stores[..], flags].concat());
+        assert!(text.contains("repetitions"), "{flags:?}: {text}");
+    }
+    assert!(plan(&["--stores", "map"]).contains("repetitions"));
+}
+
+/// Over the wire, a store is stopped with its server, and its clients have no request under way then.
+#[test]
+fn servers_take_turns() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut flags = READS.to_vec();
+    flags[4] = "no";
+    let flags = [&flags, &["--wire", "--mix", "get=0.8,update=0.2", "--budget", "15"][..]].concat();
+    let output = bench(dir.path(), &flags);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let run = read(dir.path());
+    check(&run);
+    assert!(run.cells.iter().all(|cell| cell.target.access == Access::Wire), "{:?}", run.cells);
+    assert!(!dir.path().join("kvbench-bench.tmp").exists());
+}
+
+/// Each workload of YCSB is a comparison of its own; the load, which only fills the store, is measured once.
+#[test]
+fn workloads_of_a_suite_are_compared_one_by_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--suite", "ycsb", "--workloads", "load,c,e", "--stores", "btree,lmdb", "--keys", "500"];
+    let times = ["--seconds", "0.1", "--threads", "1", "--budget", "10"];
+    let output = bench(dir.path(), &[&flags[..], &times].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let run = read(dir.path());
+    check(&run);
+    let ids: Vec<_> = run.comparisons.iter().map(|one| one.id.rsplit("; ").next().unwrap()).collect();
+    assert_eq!(ids, ["c", "e"]);
+    assert!(run.comparisons.iter().all(|one| one.cells.len() == 2), "{:?}", run.comparisons);
+    let loads = run.cells.iter().filter(|cell| cell.row == "load" && !cell.reference);
+    let samples = loads.map(|cell| run.samples.iter().filter(|sample| sample.cell == cell.id).count());
+    assert_eq!(samples.collect::<Vec<_>>(), [1, 1]);
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(stdout.lines().next().unwrap().contains("; c: "), "{stdout}");
 }
 
 /// What a warm-up wrote is no part of the write amplification. Once it was: it added two thirds to these.
@@ -188,8 +302,8 @@ fn a_store_that_fails_is_not_compared() {
 }
 
 /// Starts a comparison that goes on until it is stopped.
-fn start(dir: &Path) -> Program {
-    Program::start(&mut command(dir, &[READS, &["--budget", "1h", "--detect", "0.01%"]].concat()))
+fn start(dir: &Path, flags: &[&str]) -> Program {
+    Program::start(&mut command(dir, &[READS, &["--budget", "1h", "--detect", "0.01%"], flags].concat()))
 }
 
 /// Waits until `done`.
@@ -209,23 +323,24 @@ fn state(pid: i32) -> Option<(char, i32)> {
 }
 
 /// Returns the children of a process, each with its state.
-fn children(parent: u32) -> Vec<(i32, char)> {
+fn children(parent: i32) -> Vec<(i32, char)> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let parent = i32::try_from(parent).unwrap();
     ids.filter_map(|pid| state(pid).filter(|(_, of)| *of == parent).map(|(state, _)| (pid, state))).collect()
 }
 
-#[test]
-fn a_killed_comparison_leaves_no_stopped_process() {
+/// Kills a comparison while one of its two stores is stopped, over the wire with the server. None of them is left.
+fn killed(flags: &[&str], processes: usize, kill: impl FnOnce(&mut Program)) {
     let dir = tempfile::tempdir().unwrap();
-    let mut comparison = start(dir.path());
+    let mut comparison = start(dir.path(), flags);
+    let id = i32::try_from(comparison.process.id()).unwrap();
     let mut instances = Vec::new();
     wait_until("no two stores of which one is stopped", || {
-        instances = children(comparison.process.id());
-        instances.len() == 2 && instances.iter().any(|(_, state)| *state == 'T')
+        instances = children(id);
+        instances.extend(instances.clone().iter().flat_map(|(child, _)| children(*child)));
+        instances.len() == processes && instances.iter().any(|(_, state)| *state == 'T')
     });
-    comparison.process.kill().unwrap();
+    kill(&mut comparison);
     comparison.process.wait().unwrap();
     wait_until("a process of a store is left", || {
         instances.iter().all(|(pid, _)| state(*pid).is_none_or(|(state, _)| state == 'Z'))
@@ -233,9 +348,23 @@ fn a_killed_comparison_leaves_no_stopped_process() {
 }
 
 #[test]
+fn a_killed_comparison_leaves_no_stopped_process() {
+    killed(&[], 2, |comparison| comparison.process.kill().unwrap());
+    killed(&["--wire"], 4, |comparison| comparison.process.kill().unwrap());
+}
+
+#[test]
+fn a_stopped_comparison_leaves_no_server() {
+    killed(&["--wire"], 4, |comparison| {
+        let id = Pid::from_raw(i32::try_from(comparison.process.id()).unwrap());
+        kill(id, Signal::SIGTERM).unwrap();
+    });
+}
+
+#[test]
 fn a_stopped_comparison_keeps_its_blocks_and_goes_on() {
     let dir = tempfile::tempdir().unwrap();
-    let comparison = start(dir.path());
+    let comparison = start(dir.path(), &[]);
     let result = dir.path().join("result.json");
     wait_until("no block is complete", || {
         result.exists() && read(dir.path()).comparisons.iter().any(|one| one.blocks.len() >= 2)
@@ -264,8 +393,7 @@ fn a_stopped_comparison_keeps_its_blocks_and_goes_on() {
 fn what_cannot_take_turns_is_refused_with_the_flag() {
     let dir = tempfile::tempdir().unwrap();
     for (flags, named) in [
-        (&["--suite", "smallnest"][..], "--suite"),
-        (&["--wire", "--keys", "1000"], "--wire"),
+        (&["--suite", "smallnest"][..], "this --suite"),
         (&["--rate", "1000"], "--rate"),
         (&["--operations", "1000"], "--operations"),
         (&["--mix", "insert=1"], "--mix"),

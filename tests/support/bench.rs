@@ -21,7 +21,7 @@ pub fn command(dir: &Path, arguments: &[&str]) -> Command {
     ]);
     // Once, at once and unsynced, where a test does not say more: with a slow device, synced writes take minutes.
     for (flag, value, others) in [
-        ("--repetitions", "1", &["--quick", "--full", "--interleave"][..]),
+        ("--repetitions", "1", &["--quick", "--full", "--interleave", "--detect", "--budget"][..]),
         ("--warm-up", "0", &["--quick", "--full"]),
         ("--fsync", "no", &["--may-lose", "--target"]),
     ] {

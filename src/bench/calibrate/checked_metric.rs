@@ -61,10 +61,11 @@ impl Figure {
         self.access == Access::InProcess && !of_file_system
     }
 
-    /// Returns `true` if the metric is a number of operations or allocations, which other processes cannot change.
+    /// Returns `true` if the metric is a number of operations, allocations or calls, which other processes cannot change.
     pub fn is_count(&self) -> bool {
-        matches!(self.column, "operations" | "by kind" | "timeline" | "unstarted_operations" | "allocations")
-            || self.column.ends_with(" count")
+        let counts =
+            ["operations", "by kind", "timeline", "unstarted_operations", "allocations", "write_calls"];
+        counts.contains(&self.column) || self.column.ends_with(" count")
     }
 
     /// Returns the names of metric, workload and access in one text: "p99_us of get in process".

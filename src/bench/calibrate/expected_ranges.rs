@@ -14,7 +14,7 @@ use crate::{
         result::{Access, Measurement, Operation, Workload, metric::RECOVERY},
         run::LEAST_USER_BYTES,
     },
-    engine::synthetic::calibration::{Call, CallKind, PAGE, ProcessMemory, Record, Span},
+    engine::synthetic::calibration::{Call, CallKind, PAGE, PIECE, ProcessMemory, Record, Span},
 };
 use std::ops::RangeInclusive;
 
@@ -557,6 +557,10 @@ impl Judge<'_> {
         // A server's write calls are also those of its sockets, so its results have none.
         if self.experiment.access == Access::InProcess {
             self.exact("written_bytes", written);
+            // Each commit has one operation; deferred work is done at once, in pieces.
+            let commit = if truth.overwrite_bytes > 0 { 2.0 } else { 1.0 };
+            let deferred = (count * real(truth.debt_bytes) / real(PIECE as u64)).ceil();
+            self.exact("write_calls", count * commit + deferred);
             if user >= real(LEAST_USER_BYTES) {
                 self.exact("write_amplification", written / user);
             }

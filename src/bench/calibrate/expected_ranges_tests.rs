@@ -128,6 +128,7 @@ fn answered(truth: &dyn Fn(&str) -> Option<f64>) -> Measurement {
         mapped_bytes: whole("mapped_bytes"),
         user_bytes: whole("user_bytes").unwrap_or(0),
         written_bytes: whole("written_bytes"),
+        write_calls: whole("write_calls"),
         device_bytes: whole("device_bytes"),
         write_amplification: truth("write_amplification"),
         device_write_amplification: truth("device_write_amplification"),

@@ -15,9 +15,9 @@ const INTRODUCTION: &str = "\
 code as every other engine. It compares every column of the result with the true figure, and exits with 1 when a
 figure is outside the allowed range. `kvbench bench` records in each result whether its build was calibrated.
 
-- Counts, sizes and bytes written by the engine are exact. The engine writes a known number of bytes for each operation,
-  and a known number later, in the background: whole pages, pages that it overwrites in place (`in place`), and small
-  parts of a page with a sync each (`small appends`). Meanwhile another process writes to the same disk.
+- Counts, sizes, and the bytes and calls of the engine's writes are exact. The engine writes a known number of bytes for
+  each operation, and a known number later, in the background: whole pages, pages that it overwrites in place (`in
+  place`), and small parts of a page with a sync each (`small appends`). Meanwhile another process writes to the same disk.
 - Times are compared with what the engine itself has recorded. The *truth* is the time that the engine worked. A correct
   figure is at least that time, and at most the time between the end of the previous operation in the engine and the start
   of the next one, which includes the way there and back. Both vary when the machine is busy. An experiment with a

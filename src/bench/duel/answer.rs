@@ -1,8 +1,12 @@
 //! Answer of a duel: whether a store became slower.
 
-use super::finding::{Finding, cell};
-use crate::bench::result::{
-    Run, Side, equal_work, interleaved_comparison::Comparison, statistics::verdict::Verdict,
+use super::{
+    finding::{Finding, cell},
+    gate::{self, GateVerdict},
+};
+use crate::bench::{
+    plan::options::Gate,
+    result::{Run, Side, equal_work, interleaved_comparison::Comparison, statistics::verdict::Verdict},
 };
 
 /// Answer of a duel.
@@ -10,7 +14,7 @@ use crate::bench::result::{
 pub enum Answer {
     /// Each store is faster, equal within the margin, or slower by less than the margin.
     NoLoss,
-    /// A store became slower, or fails in the new program only.
+    /// A store became slower, breaks a gate (`--gate`), or fails in the new program only.
     Loss,
     /// No store is shown to be slower, and none fails in the new program only, but there is no answer for some store:
     /// the measurements show neither a difference of the two programs nor their equality, or the store fails in the
@@ -29,10 +33,16 @@ impl Answer {
     }
 }
 
-/// Returns the answer of a complete duel.
-pub fn answer(run: &Run) -> Answer {
-    let answers: Vec<Answer> =
-        run.comparisons.iter().map(|comparison| of_comparison(run, comparison)).collect();
+/// Returns the answer of a complete duel with these gates.
+pub fn answer(run: &Run, gates: &[Gate]) -> Answer {
+    let answer = |verdict| match verdict {
+        GateVerdict::Kept(_) => Answer::NoLoss,
+        GateVerdict::Broken(_) => Answer::Loss,
+        GateVerdict::CannotTell(_) => Answer::Undecided,
+    };
+    let of_gates = |comparison| gates.iter().map(move |gate| answer(gate::judge(*gate, run, comparison)));
+    let rates = run.comparisons.iter().map(|comparison| of_comparison(run, comparison));
+    let answers: Vec<Answer> = rates.chain(run.comparisons.iter().flat_map(of_gates)).collect();
     let is_unequal = answers.is_empty() || !equal_work::unequal(run).is_empty();
     match (answers.contains(&Answer::Loss), is_unequal || answers.contains(&Answer::Undecided)) {
         (true, _) => Answer::Loss,

@@ -32,19 +32,42 @@ pub(super) static RATE: DuelMetric = DuelMetric {
 
 /// Metrics that a duel compares besides the rate; lower values are better. The syncs are only those that the timer of
 /// the fsync policy `everysec` made.
-pub(super) static COSTS: [DuelMetric; 5] = [
-    cost("p99 of latency", Unit::Microseconds, |measurement| Some(measurement.latency.p99_us)),
-    cost("CPU time per operation", Unit::Microseconds, |measurement| measurement.cpu_us_per_operation),
-    cost("bytes written per operation", Unit::Bytes, |measurement| {
+pub(super) static COSTS: [&DuelMetric; 6] = [
+    &cost("p99 of latency", Unit::Microseconds, |measurement| Some(measurement.latency.p99_us)),
+    &cost("CPU time per operation", Unit::Microseconds, |measurement| measurement.cpu_us_per_operation),
+    &cost("bytes written per operation", Unit::Bytes, |measurement| {
         per_operation(measurement, measurement.written_bytes.filter(|_| measurement.user_bytes > 0))
     }),
-    cost("syncs per operation", Unit::Times, |measurement| {
+    &WRITE_CALLS,
+    &cost("syncs per operation", Unit::Times, |measurement| {
         per_operation(measurement, measurement.timer_syncs)
     }),
-    cost("allocations per operation", Unit::Times, |measurement| {
-        per_operation(measurement, measurement.allocations)
-    }),
+    &ALLOCATIONS,
 ];
+
+/// Write calls of the engine per operation.
+pub(super) static WRITE_CALLS: DuelMetric = cost("write calls per operation", Unit::Times, |measurement| {
+    per_operation(measurement, measurement.write_calls)
+});
+
+/// Allocations by the engine's Rust code per operation.
+pub(super) static ALLOCATIONS: DuelMetric = cost("allocations per operation", Unit::Times, |measurement| {
+    per_operation(measurement, measurement.allocations)
+});
+
+impl DuelMetric {
+    /// Returns the values of the metric in one program, with the number of their block.
+    pub fn values<'r>(
+        &'r self,
+        run: &'r Run,
+        comparison: &Comparison,
+        side: Side,
+    ) -> impl Iterator<Item = (u32, f64)> + use<'r> {
+        let own = cell(run, comparison, side);
+        let values = own.into_iter().flat_map(|cell| run.by_repetition(&cell.id));
+        values.filter_map(|(block, measurement)| Some((block, (self.of)(measurement)?)))
+    }
+}
 
 const fn cost(title: &'static str, unit: Unit, of: fn(&Measurement) -> Option<f64>) -> DuelMetric {
     DuelMetric { title, unit, better: Better::Lower, of }
@@ -96,19 +119,15 @@ impl Finding {
 }
 
 /// Returns the natural logarithms of a metric of one program by block, without values that are not positive.
-fn logarithms(
+pub(super) fn logarithms(
     run: &Run,
     comparison: &Comparison,
     side: Side,
-    metric: &'static DuelMetric,
+    metric: &DuelMetric,
 ) -> BTreeMap<u32, f64> {
-    let own = cell(run, comparison, side);
-    let values = own.into_iter().flat_map(|cell| run.by_repetition(&cell.id));
-    let logarithm = |(block, measurement)| {
-        let value = (metric.of)(measurement).filter(|value| value.is_finite() && *value > 0.0)?;
-        Some((block, value.ln()))
-    };
-    values.filter_map(logarithm).collect()
+    let values = metric.values(run, comparison, side);
+    let positive = values.filter(|(_, value)| value.is_finite() && *value > 0.0);
+    positive.map(|(block, value)| (block, value.ln())).collect()
 }
 
 /// Returns the cell of one program in a comparison.

@@ -1,6 +1,10 @@
 //! Answer of a duel as text: a sentence for each store and workload, then tables.
 
-use super::finding::{COSTS, Finding, RATE, cell};
+use super::{
+    finding::{COSTS, Finding, RATE, cell},
+    gate::{self, GateVerdict},
+};
+use crate::bench::plan::options::Gate;
 use crate::bench::result::{
     Cell, Duel, Program, Run, Side,
     comparability::Level,
@@ -12,12 +16,20 @@ use crate::bench::result::{
 };
 use std::fmt::Write;
 
-/// Returns the answer of a duel: the verdict sentences, the two programs, a table for each comparison, and the stores
-/// that are left out.
-pub fn text(run: &Run) -> String {
+/// Returns the answer of a duel: the verdict sentences with those of the gates, the two programs, a table for each
+/// comparison, and the stores that are left out.
+pub fn text(run: &Run, gates: &[Gate]) -> String {
     let mut text = String::new();
     for comparison in &run.comparisons {
         let _ = writeln!(text, "{}: {}", subject(run, comparison), sentence(run, comparison));
+        for gate in gates {
+            let (word, finding) = match gate::judge(*gate, run, comparison) {
+                GateVerdict::Kept(finding) => ("gate kept", finding),
+                GateVerdict::Broken(finding) => ("gate broken", finding),
+                GateVerdict::CannotTell(finding) => ("gate: cannot tell", finding),
+            };
+            let _ = writeln!(text, "  {word}: {finding}");
+        }
     }
     if let Some(duel) = &run.duel {
         text.push_str(&programs_text(duel));
@@ -140,7 +152,7 @@ fn programs_text(duel: &Duel) -> String {
 /// Returns the table of a comparison under a heading with its number of blocks and duration; it has a row for each
 /// metric that was measured of both programs.
 fn table(run: &Run, comparison: &Comparison) -> String {
-    let findings = std::iter::once(&RATE).chain(&COSTS);
+    let findings = std::iter::once(&RATE).chain(COSTS);
     let findings = findings.filter_map(|metric| Finding::of(run, comparison, metric));
     let lines: Vec<Vec<String>> = findings.map(|finding| line(&finding)).collect();
     let end = match comparison.end {

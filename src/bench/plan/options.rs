@@ -8,14 +8,16 @@ use crate::{
     },
     engine::{Compression, Fsync},
 };
+use clap::ValueEnum;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
-/// Default of `--seconds` with `--interleave`: running time in seconds of each store in a block, in which the stores
-/// take turns.
+/// Default of `--seconds` if stores take turns: running time in seconds of each store in a block.
 const BLOCK_SECONDS: f64 = 2.0;
+/// Default of `--budget`: maximum time to compare the stores of one row of a table, in seconds.
+pub const DEFAULT_BUDGET: f64 = 600.0;
 
 /// All options of `kvbench bench`. The suite chooses a value for most options that are absent.
 #[derive(Clone, Debug)]
@@ -59,12 +61,14 @@ pub struct Options {
     /// `--rates`, in operations per second: each cell is measured at each of them, as an open loop; empty for a closed
     /// loop.
     pub rates: Vec<f64>,
-    /// `--repetitions`: number of measurements of each cell; with `--interleave`, the number of blocks replaces it.
+    /// `--repetitions`: number of measurements of each cell; if stores take turns, the number of blocks replaces it.
     pub repetitions: u32,
-    /// `--interleave`: stores take turns in one comparison; `None` without that flag.
+    /// Limits of the comparison in which stores take turns; `None` if they are measured one after the other.
     pub interleave: Option<Interleave>,
     /// The two programs of `kvbench duel`, which take turns in place of the stores.
     pub duel: Option<Duel>,
+    /// `kvbench duel --gate`: counts whose increase is a loss too.
+    pub gates: Vec<Gate>,
     /// `--seed`, from which keys, values and random choices are made.
     pub seed: u64,
     /// `--value-entropy`: fraction of the bytes of a value that are random, from 0 to 1; the others are zeros.
@@ -98,13 +102,22 @@ pub struct Options {
     pub server_arguments: fn(&Target, &Path, u64) -> Vec<String>,
 }
 
-/// Limits of a comparison in which stores take turns (`--interleave`).
+/// Limits of a comparison in which stores take turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interleave {
     /// `--detect`: difference that the comparison shall find; without it, the comparison ends after the first blocks.
     pub detect: Option<Margin>,
-    /// `--budget`: maximum time to compare the stores of one table, in seconds.
+    /// `--budget`: maximum time to compare the stores of one row of a table, in seconds.
     pub budget_seconds: f64,
+}
+
+/// Count per operation whose increase from one program of a duel to the other is a loss too (`--gate`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Gate {
+    /// Allocations by the engine's Rust code.
+    Allocations,
+    /// Write calls of the engine.
+    WriteCalls,
 }
 
 /// Conditions under which a run measures, independent of the workload. A run under the default value waits for
@@ -174,6 +187,7 @@ impl Default for Options {
             repetitions: 1,
             interleave: None,
             duel: None,
+            gates: Vec::new(),
             seed: 42,
             value_entropy: 1.0,
             data: None,
@@ -210,8 +224,8 @@ impl Default for CustomWorkload {
 }
 
 impl Options {
-    /// Returns the duration of a measurement in seconds, from `--seconds`, `--quick`, `--full` or `--interleave`.
-    /// `None`: the suite chooses, or the measurement ends by operations.
+    /// Returns the duration of a measurement in seconds, from `--seconds`, `--quick` or `--full`, or the default if stores
+    /// take turns. `None`: the suite chooses, or the measurement ends by operations.
     pub fn wanted_seconds(&self) -> Option<f64> {
         let preset = self.conduct.preset.filter(|_| self.operations.is_none());
         let in_block = self.interleave.map(|_| BLOCK_SECONDS);
@@ -430,9 +444,9 @@ pub enum PlanError {
     ColdWarmUp,
     #[error("--memory-limit cannot be set for a server that is already running; leave out --target")]
     ForeignMemory,
-    #[error("--interleave compares stores; name at least two with --stores")]
+    #[error("--interleave, --detect and --budget compare stores; name at least two with --stores")]
     OneStore,
-    #[error("--interleave: {0}; leave it out, or leave out --interleave")]
+    #[error("stores cannot take turns: {0}; leave it out, or leave out --interleave, --detect and --budget")]
     NotInterleaved(&'static str),
     #[error("kvbench duel: {0}")]
     NotInDuel(&'static str),

@@ -141,6 +141,9 @@ fn first_verdicts(text: &mut String, run: &Run) {
         let seconds = number_format::duration(comparison.seconds());
         let _ = writeln!(text, "  {} blocks in {seconds}; {end}", comparison.blocks.len());
         write_back(text, run, comparison);
+        if let Some(less_work) = run.less_work_text(comparison) {
+            let _ = writeln!(text, "  {less_work}");
+        }
         if let Some(findings) = comparison.findings(&run.sound_stores(comparison)) {
             let _ = writeln!(text, "  {findings}");
         }

@@ -1,4 +1,4 @@
-//! Interleaved comparison (`--interleave`): the stores of a table take turns; its measurements and verdicts.
+//! Interleaved comparison: the stores of a row of a table take turns; its measurements and verdicts.
 
 use super::{
     measurement::Disturbance,
@@ -13,10 +13,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Interleaved comparison of the cells of a table, whose stores took turns.
+/// Interleaved comparison of the cells in a row of a table, whose stores took turns.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// Name of the compared table.
+    /// Name of the table of the compared cells; if the table has several rows, `; ` and the row follow.
     pub id: String,
     /// Ids of the compared cells, one for each store or, in a duel, one for each program; [`SliceRecord::store`] is an
     /// index into this list.
@@ -59,6 +59,9 @@ pub struct Slicing {
     pub discarded_seconds: f64,
     /// Work that each store does in a block (a repetition of the comparison).
     pub work: Work,
+    /// Stores that do less work in a block, because they would take too long for `work`; absent if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub less_work: Option<LessWork>,
     /// Rates that the pilot measured, one for each store that did not fail.
     pub pilot: Vec<PilotRate>,
     /// `true` if each store's rate in turns is within 3% of its rate alone; `false` if slices reached their maximum
@@ -76,12 +79,29 @@ impl Slicing {
     /// the loads.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub fn block_seconds(&self) -> f64 {
-        let of = |rate: &PilotRate| match self.work {
+        let of = |rate: &PilotRate| match self.work_of(rate.store) {
             Work::Seconds(seconds) => seconds,
             Work::Operations(operations) => operations as f64 / rate.alone * (1.0 + rate.write_back),
         };
         self.pilot.iter().map(of).sum()
     }
+
+    /// Returns the work that a store does in a block. `store` is the index of its cell.
+    pub fn work_of(&self, store: usize) -> Work {
+        match &self.less_work {
+            Some(less) if less.stores.contains(&store) => Work::Operations(less.operations),
+            _ => self.work,
+        }
+    }
+}
+
+/// Stores that do less work than the others in a block of an interleaved comparison, because they would take too long.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LessWork {
+    /// Indices of the stores' cells in the comparison's list of cells.
+    pub stores: Vec<usize>,
+    /// Number of operations that each of these stores does in a block.
+    pub operations: u64,
 }
 
 /// Work that each store does in a block, which is one repetition of an interleaved comparison.

@@ -101,6 +101,9 @@ pub struct Measurement {
     /// Bytes that the engine passed to write calls in the measured time and afterwards until it was settled: with the
     /// flushes and compactions that the measured operations caused, without those of the load. In process only.
     pub written_bytes: Option<u64>,
+    /// Number of the engine's write calls whose bytes `written_bytes` counts.
+    #[serde(default)]
+    pub write_calls: Option<u64>,
     /// Bytes written to a block device of the cell's own (a loop device) until the store was settled, with those of the
     /// file system's journal. Results of schema 3 and earlier: bytes that all programs wrote to the machine's device.
     #[serde(default)]

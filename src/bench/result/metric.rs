@@ -135,6 +135,11 @@ static MAX: Metric =
     Metric::new("max_us", "Largest latency", Unit::Microseconds, false, |m| latency(m, m.latency.max_us));
 static WRITTEN: Metric =
     Metric::new("written_bytes", "Written by the engine", Unit::Bytes, false, |m| bytes(m.written_bytes));
+static WRITE_CALLS: Metric =
+    Metric::new("write_calls", "Write calls of the engine", Unit::Count, false, |m| {
+        #[expect(clippy::cast_precision_loss, reason = "figures have three digits")]
+        m.write_calls.map(|calls| calls as f64)
+    });
 static ANONYMOUS: Metric =
     Metric::new("anonymous_bytes", "Memory without files", Unit::Bytes, false, |m| bytes(m.anonymous_bytes));
 static MAPPED: Metric =
@@ -187,7 +192,7 @@ pub fn of_figure(figure: Figure) -> &'static Metric {
 }
 
 /// All metrics, in the order of the CSV.
-pub static METRICS: [&Metric; 29] = [
+pub static METRICS: [&Metric; 30] = [
     &THROUGHPUT,
     &DURATION,
     &MEAN,
@@ -205,6 +210,7 @@ pub static METRICS: [&Metric; 29] = [
     &LIVE,
     &CLOSED,
     &WRITTEN,
+    &WRITE_CALLS,
     &DEVICE,
     &WRITE_AMPLIFICATION,
     &DEVICE_WRITES,

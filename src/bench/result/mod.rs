@@ -29,7 +29,7 @@ pub use cell::{
     Target, Workload,
 };
 pub use duel::{BuildDescription, Duel, Program};
-use interleaved_comparison::Comparison;
+use interleaved_comparison::{Comparison, Work};
 pub use measurement::{Disturbance, FileSize, Latency, Measurement};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -66,18 +66,18 @@ pub struct Run {
     /// Stores that were asked for but are not measured, at all or in one setting, each with the reason.
     #[serde(default)]
     pub left_out: Vec<String>,
-    /// Number of measurements of each cell; with `--interleave`, the largest number of blocks of a comparison.
+    /// Number of measurements of each cell; if stores took turns, the largest number of blocks of a comparison.
     pub repetitions: u32,
     /// Results so far, one for each measured cell and repetition, in the order of measurement.
     pub samples: Vec<Sample>,
-    /// Interleaved comparisons, one for each table (`--interleave`). A sample's repetition is then a block, and its
-    /// throughput that of the operations that count, with the write-back after them.
+    /// Interleaved comparisons, one for each row of a table, if stores took turns. A sample's repetition is then a block,
+    /// and its throughput that of the operations that count, with the write-back after them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
     /// Programs that `kvbench duel` compares; absent in other runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duel: Option<Duel>,
-    /// `true` once nothing is left to measure: every cell has all its samples or, with `--interleave`, every comparison
+    /// `true` once nothing is left to measure: every cell has all its samples or, if stores took turns, every comparison
     /// has ended.
     pub finished: bool,
 }
@@ -262,6 +262,25 @@ impl Run {
         let is_sound = |id: &String| !self.has_failed(id) && self.unsupported(id).is_none();
         let sound = comparison.cells.iter().enumerate().filter(|(_, id)| is_sound(id));
         sound.map(|(number, _)| number).collect()
+    }
+
+    /// Returns a sentence about the stores of a comparison that do less work in a block than the others, or `None` if
+    /// there are none.
+    #[expect(clippy::cast_precision_loss, reason = "a text")]
+    pub fn less_work_text(&self, comparison: &Comparison) -> Option<String> {
+        let slicing = comparison.slicing.as_ref()?;
+        let less = slicing.less_work.as_ref()?;
+        let Work::Operations(all) = slicing.work else { return None };
+        let column = |store: &usize| {
+            let id = comparison.cells.get(*store)?;
+            Some(self.cells.iter().find(|cell| cell.id == *id)?.column.as_str())
+        };
+        let stores: Vec<&str> = less.stores.iter().filter_map(column).collect();
+        let [less, all] = [less.operations, all].map(|count| number_format::grouped(count as f64));
+        Some(format!(
+            "less work in a block, {less} operations in place of {all}, for the slowest: {}",
+            stores.join(", ")
+        ))
     }
 
     /// Returns the numbers of repetitions after which the cell with the id `cell` is compared, and the difference that

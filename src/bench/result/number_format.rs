@@ -136,7 +136,7 @@ pub fn ratio_words(data: f64, cache: Option<u64>, memory: Option<u64>) -> String
 }
 
 /// Returns the distinct names, in the order of their first occurrence.
-pub fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+pub fn distinct<T: PartialEq>(names: impl Iterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
     for name in names {
         if !found.contains(&name) {

@@ -11,6 +11,7 @@ use crate::bench::{
     result::{Cell, Disturbance, Duel, Outcome, Side, Target},
 };
 use indicatif::ProgressBar;
+use std::path::PathBuf;
 
 /// Measures a job, and repeats it if other processes use more of the CPUs than `--foreign` allows; returns the reports
 /// with the least interference. `memory_limit` is the limit of the job's control group in bytes: of the store and the
@@ -70,7 +71,11 @@ fn tell_disturbance(job: &Job, part: f64, limit: f64, is_repeated: bool, bar: &P
 /// Returns the job that measures `cells` in one process, with keys and values made from the seed of the repetition
 /// `repetition`.
 pub(super) fn job(options: &Options, cells: &[Cell], repetition: u32) -> Job {
-    let directory = job_messages::directory(&options.directory);
+    job_in(options, cells, repetition, job_messages::directory(&options.directory))
+}
+
+/// Returns the job that measures `cells` in one process, with its files in `directory`: see [`job`].
+pub(super) fn job_in(options: &Options, cells: &[Cell], repetition: u32, directory: PathBuf) -> Job {
     let foreign = options.target.as_ref();
     let arguments =
         |target: &Target| (options.server_arguments)(target, &directory.join("store"), options.map_bytes);

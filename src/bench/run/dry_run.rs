@@ -1,6 +1,8 @@
 //! `--dry-run`: the cells that a run would measure, the estimated time, and the disk space needed.
 
-use super::{Error, attempts::verified_at_most, check, find_rate, free_space, order::jobs, verification};
+use super::{
+    Error, attempts::verified_at_most, check, find_rate, free_space, interleave, order::jobs, verification,
+};
 use crate::{
     bench::{
         plan::options::Options,
@@ -38,11 +40,10 @@ pub fn text(options: &Options) -> Result<String, Error> {
     let jobs = jobs(&plan.cells);
     let most = verified_at_most(&options.conduct);
     let once = jobs.iter().map(|cells| seconds(cells, most)).sum::<f64>();
-    let compared = plan.cells.iter().filter(|cell| !cell.reference).map(|cell| cell.table.as_str());
-    let tables = number_format::distinct(compared).len() as f64;
+    let compared = |limits| interleave::comparisons(&plan.cells, limits).len() as f64;
     let repetitions = f64::from(options.repetitions);
     let (repeated, limit, seconds) = match options.interleave {
-        Some(limits) => ("compared in blocks".into(), "at most", tables * limits.budget_seconds),
+        Some(limits) => ("compared in blocks".into(), "at most", compared(limits) * limits.budget_seconds),
         None => (format!("{repetitions} repetitions"), "about", repetitions * once),
     };
     let place = &options.directory;

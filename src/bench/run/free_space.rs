@@ -58,17 +58,17 @@ fn needed(cells: &[Cell]) -> f64 {
     REWRITTEN * on_disk.map(|cell| cell.workload.most_bytes()).fold(0.0, f64::max)
 }
 
-/// Returns an estimate of the bytes that a run needs on disk: those of its largest store, or with `--interleave` those
-/// of all stores of its largest table, which are loaded at once.
+/// Returns an estimate of the bytes that a run needs on disk: those of its largest store or, if stores take turns,
+/// those of all stores of the largest row of a table, which are loaded at once.
 pub(super) fn needed_by(options: &Options, cells: &[Cell]) -> f64 {
     if options.interleave.is_none() {
         return needed(cells);
     }
-    let table = |table: &str| {
-        let own = cells.iter().filter(|cell| cell.table == table);
+    let row = |one: &Cell| {
+        let own = cells.iter().filter(|cell| (&cell.table, &cell.row) == (&one.table, &one.row));
         own.map(|cell| needed(std::slice::from_ref(cell))).sum()
     };
-    cells.iter().map(|cell| table(&cell.table)).fold(0.0, f64::max)
+    cells.iter().map(row).fold(0.0, f64::max)
 }
 
 /// Returns `true` if less than 1 MiB is free on the disk of `directory`, so that it counts as full.

@@ -1,10 +1,8 @@
 //! SIGINT and SIGTERM during a run: the measuring process ends and removes its files, and the run ends with an
 //! error that says how to continue.
 
-use nix::{
-    sys::signal::{SigSet, Signal, kill},
-    unistd::Pid,
-};
+use super::interleave::pause_process;
+use nix::sys::signal::{SigSet, Signal};
 use std::{
     process::{self, ChildStdin},
     sync::{
@@ -18,8 +16,8 @@ use std::{
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
 /// Standard input of the measuring process, which ends when it is closed.
 static CHILD: Mutex<Option<ChildStdin>> = Mutex::new(None);
-/// Ids of the processes of an interleaved comparison, which a signal kills: most are stopped and would not notice the
-/// end of their input.
+/// Ids of the processes of an interleaved comparison, each the leader of a process group, which a signal kills: most are
+/// stopped and would not notice the end of their input.
 static INSTANCES: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 fn instances() -> MutexGuard<'static, Vec<u32>> {
@@ -54,21 +52,15 @@ fn handle() {
         }
         RECEIVED.store(signal as i32, Ordering::SeqCst);
         child().take();
-        instances().iter().for_each(|id| kill_process(*id));
+        instances().iter().for_each(|id| pause_process::kill_group(*id));
     }
 }
 
-fn kill_process(id: u32) {
-    if let Ok(id) = i32::try_from(id) {
-        let _ = kill(Pid::from_raw(id), Signal::SIGKILL);
-    }
-}
-
-/// Kills the child process `id` at a signal, until [`keep_on_signal()`].
+/// Kills the process group that the child process `id` leads at a signal, until [`keep_on_signal()`].
 pub(super) fn kill_on_signal(id: u32) {
     instances().push(id);
     if received().is_some() {
-        kill_process(id);
+        pause_process::kill_group(id);
     }
 }
 

@@ -1,6 +1,6 @@
 //! A benchmark run: measures every cell as often as `--repetitions` says, in a new random order for each repetition,
-//! and writes the result file after each job (the cells that one process measures). With `--interleave`, it instead
-//! compares the stores of each table in blocks, in which they take turns.
+//! and writes the result file after each job (the cells that one process measures). If stores take turns, it
+//! instead compares those of each row of a table in blocks.
 
 pub mod affinity;
 pub mod allocations;

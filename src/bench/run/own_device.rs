@@ -155,6 +155,7 @@ pub fn leave_out_times(measurement: &mut Measurement) {
         mapped_bytes: kept.mapped_bytes,
         user_bytes: kept.user_bytes,
         written_bytes: kept.written_bytes,
+        write_calls: kept.write_calls,
         device_bytes: kept.device_bytes,
         write_amplification: kept.write_amplification,
         device_write_amplification: kept.device_write_amplification,

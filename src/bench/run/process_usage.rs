@@ -17,6 +17,8 @@ pub struct ProcessUsage {
     /// Bytes that the process has passed to write calls on files, pipes, sockets and event counters (`wchar` in
     /// proc_pid_io(5)).
     pub written_bytes: Option<u64>,
+    /// Number of write calls of the process on files, pipes, sockets and event counters (`syscw` in proc_pid_io(5)).
+    pub write_calls: Option<u64>,
     /// Memory of the process.
     pub memory: Memory,
     /// Number of syncs that the one-second timer of the driver (in process) or of the kvbench server made under the
@@ -61,9 +63,12 @@ impl ProcessUsage {
 
     /// Returns the CPU time, memory and written bytes of the process `pid`, as far as this user may read them.
     pub fn of(pid: u32) -> Self {
+        let io = read(pid, "io");
+        let of_io = |name| io.as_deref().and_then(|io| field(io, name));
         Self {
             cpu_ns: cpu_ns(pid),
-            written_bytes: read(pid, "io").as_deref().and_then(|io| field(io, "wchar:")),
+            written_bytes: of_io("wchar:"),
+            write_calls: of_io("syscw:"),
             memory: read(pid, "status").as_deref().map(memory).unwrap_or_default(),
             timer_syncs: None,
             expired_keys: None,
@@ -78,6 +83,7 @@ impl ProcessUsage {
         Self {
             cpu_ns: less(self.cpu_ns, before.cpu_ns),
             written_bytes: less(self.written_bytes, before.written_bytes),
+            write_calls: less(self.write_calls, before.write_calls),
             memory: self.memory,
             timer_syncs: less(self.timer_syncs, before.timer_syncs),
             expired_keys: less(self.expired_keys, before.expired_keys),

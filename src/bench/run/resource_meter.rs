@@ -32,6 +32,8 @@ pub(super) struct Meter<'m> {
     live: Slot<Option<FileSize>>,
     mapped: Slot<Option<u64>>,
     device: Slot<Option<DeviceTraffic>>,
+    /// Bytes and number of the write calls since the start of the measurement that are not the engine's.
+    other_writes: Slot<(u64, u64)>,
     failure: RefCell<Option<String>>,
 }
 
@@ -44,7 +46,8 @@ struct Before {
 /// Resources used by cells that ran at the same time, and sizes of the store's files.
 #[derive(Debug)]
 pub(super) struct CellUsage {
-    written_bytes: Result<u64, String>,
+    /// Bytes and number of the engine's write calls, or the reason why they are unknown.
+    written: Result<(u64, u64), String>,
     device: Option<DeviceTraffic>,
     /// Traffic of the files' own device during the measurement, without that of the quiesce phase after it; `None` if
     /// unknown.
@@ -67,6 +70,7 @@ impl<'m> Meter<'m> {
             live: Slot::default(),
             mapped: Slot::default(),
             device: Slot::default(),
+            other_writes: Slot::default(),
             failure: RefCell::default(),
         }
     }
@@ -95,8 +99,15 @@ impl<'m> Meter<'m> {
         self.pid.into_iter().for_each(process_usage::reset_peak);
         let usage = self.usage();
         let device = self.files.and_then(Files::device_traffic);
+        self.other_writes.set((0, 0));
         self.before.replace(Some(Before { usage: usage.clone(), device }));
         usage
+    }
+
+    /// Excludes a write call of `bytes` bytes, which this process made for the benchmark, from those of the engine.
+    pub fn leave_out_write(&self, bytes: u64) {
+        let (all, calls) = self.other_writes.get();
+        self.other_writes.set((all + bytes, calls + 1));
     }
 
     /// Quiesces the store and returns the bytes written since [`Meter::begin`], including those of the quiescing, with
@@ -114,7 +125,10 @@ impl<'m> Meter<'m> {
         let from_start =
             |device: Option<DeviceTraffic>| Some(device?.since(before.as_ref()?.device.as_ref()?));
         Ok(CellUsage {
-            written_bytes: self.written(since.written_bytes),
+            written: self.written(since.written_bytes.zip(since.write_calls)).map(|(bytes, calls)| {
+                let (other_bytes, other_calls) = self.other_writes.get();
+                (bytes.saturating_sub(other_bytes), calls.saturating_sub(other_calls))
+            }),
             device: from_start(self.files.and_then(Files::device_traffic)),
             measured_device: from_start(self.device.get()),
             memory: after.memory.beyond(&self.base),
@@ -125,9 +139,9 @@ impl<'m> Meter<'m> {
         })
     }
 
-    /// Returns the number of bytes that the engine has written, or the reason why it is unknown. `bytes` is that of all
-    /// write calls of the process.
-    fn written(&self, bytes: Option<u64>) -> Result<u64, String> {
+    /// Returns the bytes and the number of the engine's write calls, or the reason why they are unknown. `calls` has those
+    /// of the process.
+    fn written(&self, calls: Option<(u64, u64)>) -> Result<(u64, u64), String> {
         let pid = self.pid.ok_or("the process of the engine is not known")?;
         if pid != std::process::id() {
             return Err(
@@ -139,7 +153,7 @@ impl<'m> Meter<'m> {
         if let Some(path) = map {
             return Err(format!("{} is written through a memory map, without write calls", path.display()));
         }
-        bytes.ok_or_else(|| "this system does not count the bytes of write calls".into())
+        calls.ok_or_else(|| "this system does not count the bytes of write calls".into())
     }
 
     fn usage(&self) -> ProcessUsage {
@@ -177,8 +191,8 @@ impl CellUsage {
                 continue;
             }
             measurement.mapped_bytes = self.mapped_bytes;
-            measurement.written_bytes = self.written_bytes.as_ref().ok().copied();
-            if let Err(reason) = &self.written_bytes {
+            (measurement.written_bytes, measurement.write_calls) = self.written.clone().ok().unzip();
+            if let Err(reason) = &self.written {
                 measurement.unmeasured.insert("written_bytes".into(), reason.clone());
             }
             measurement.device_bytes = self.device.map(|device| device.written_bytes);
@@ -226,17 +240,23 @@ pub(super) fn drop_unequal_sizes<'c>(cells: impl Iterator<Item = (&'c mut Measur
         if !unequal {
             continue;
         }
-        (measurement.space_amplification, measurement.settled_size) = (None, None);
-        let sizes = [
-            ("disk_bytes", measurement.disk_bytes.take().is_some()),
-            ("live_bytes", measurement.live_size.take().is_some()),
-            ("closed_bytes", measurement.closed_size.take().is_some()),
-        ];
         let reason = "written until a time was up, so stores have overwritten different amounts of data; see --suite \
                       storage";
-        for (metric, _) in sizes.into_iter().filter(|(_, had_one)| *had_one) {
-            measurement.unmeasured.insert(metric.into(), reason.into());
-        }
+        drop_sizes(measurement, reason);
+    }
+}
+
+/// Removes the sizes of the store's files and the space amplification from a measurement, and gives the reason in their
+/// place.
+pub(super) fn drop_sizes(measurement: &mut Measurement, reason: &str) {
+    (measurement.space_amplification, measurement.settled_size) = (None, None);
+    let sizes = [
+        ("disk_bytes", measurement.disk_bytes.take().is_some()),
+        ("live_bytes", measurement.live_size.take().is_some()),
+        ("closed_bytes", measurement.closed_size.take().is_some()),
+    ];
+    for (metric, _) in sizes.into_iter().filter(|(_, had_one)| *had_one) {
+        measurement.unmeasured.insert(metric.into(), reason.into());
     }
 }
 
@@ -264,7 +284,7 @@ mod tests {
             let after = meter.read().since(&before);
             let used = meter.finish(&after).unwrap();
             assert_eq!(used.device, None, "the device has other files");
-            let written = used.written_bytes.unwrap();
+            let written = used.written.unwrap().0;
             assert!(written >= 16 * PAGE as u64, "{written}");
             written
         };
@@ -277,7 +297,7 @@ mod tests {
         let meter = Meter::new(Some(1), None, &|| Ok(()), Memory::default());
         meter.read();
         let used = meter.finish(&ProcessUsage::default()).unwrap();
-        assert!(used.written_bytes.unwrap_err().contains("sockets"));
+        assert!(used.written.unwrap_err().contains("sockets"));
     }
 
     #[test]

@@ -9,7 +9,8 @@ use crate::{
     bench::{
         plan::{
             options::{
-                CustomWorkload, Durability, ExternalServer, Interleave, Options, RunConditions, Suite,
+                CustomWorkload, DEFAULT_BUDGET, Durability, ExternalServer, Interleave, Options,
+                RunConditions, Suite,
             },
             suites,
         },
@@ -41,7 +42,7 @@ Examples:
   kvbench bench --suite xdag --data blocks.bin
   kvbench bench --mix get=0.9,update=0.1 --order zipfian --threads 4 --fsync always,no
   kvbench bench --mix get=0.9,update=0.1 --ttl 30s --wire --stores map,rocksdb
-  kvbench bench --interleave --stores lmdb,redb --mix get=1 --keys 100k
+  kvbench bench --stores lmdb,redb --mix get=1 --keys 100k --detect 3%
   kvbench bench --find-rate 'p99<5ms' --stores rocksdb,lmdb --mix get=0.9,update=0.1 --fsync everysec
   kvbench bench --minutes 30 --stores rocksdb,lmdb --mix get=0.5,update=0.5 --fsync no
   kvbench bench --suite kvbench --target 127.0.0.1:6379 --target-name redis
@@ -110,7 +111,7 @@ pub struct Bench {
     #[arg(long, visible_alias = "rates", value_name = "PER SECOND,...", value_delimiter = ',', value_parser = rate)]
     rate: Vec<f64>,
     /// How often each cell is measured, each time in another order; tables show the median [default: 5; 1 with
-    /// --minutes or --find-rate]
+    /// --minutes or --find-rate; as many as a comparison of stores that take turns needs]
     #[arg(long, value_name = "N", value_parser = count::<u32>(1..=1000))]
     repetitions: Option<u32>,
     /// Seed of random keys, values and choices
@@ -153,17 +154,18 @@ pub struct Bench {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Comparison")]
 struct ComparisonFlags {
-    /// Compare stores that take turns: while one runs, all others are stopped. Finds much smaller differences than
-    /// repetitions, for a --mix in process. New: check its verdicts before you rely on them
+    /// Refuse what cannot take turns. Several stores take turns (while one runs, all others are stopped) where they can:
+    /// with a --mix or --suite ycsb, without --repetitions, --quick or --full. This finds much smaller differences than
+    /// repetitions
     #[arg(long, conflicts_with = "repetitions")]
     interleave: bool,
     /// Difference that the comparison shall find, and below which stores are equal. Without it, five blocks are
     /// measured, with 3%, and the command prints what this difference would need
-    #[arg(long, value_name = "PERCENT", value_parser = detect, requires = "interleave", conflicts_with = "repetitions")]
+    #[arg(long, value_name = "PERCENT", value_parser = detect, conflicts_with = "repetitions")]
     detect: Option<Margin>,
-    /// Maximum time of the comparison of one table, with its loads
-    #[arg(long, value_name = "SECONDS", default_value = "10m", value_parser = positive_seconds, requires = "interleave", conflicts_with = "repetitions")]
-    budget: f64,
+    /// Maximum time of the comparison of the stores in one row of a table, with its loads [default: 10m]
+    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds, conflicts_with = "repetitions")]
+    budget: Option<f64>,
 }
 
 #[derive(Args, Debug)]
@@ -284,7 +286,13 @@ impl Bench {
             _ => self.machine.defaults(),
         };
         let name = self.suite.map_or(self.workload.name.clone(), |suite| suite.name.into());
-        Ok(Options {
+        let limits = self.comparison.limits();
+        // Each of these flags sets the number of repetitions.
+        let is_repeated = self.repetitions.is_some()
+            || self.machine.has_preset()
+            || self.minutes.is_some()
+            || self.find_rate.is_some();
+        let options = Options {
             suite: self.suite,
             workloads: self.workloads,
             output: result_file(self.files.output, &format!("kvbench-{name}"), self.files.resume)?,
@@ -304,8 +312,9 @@ impl Bench {
             warmup_is_explicit: self.warm_up.is_some_and(|seconds| seconds > 0.0),
             rates: self.rate,
             repetitions: self.repetitions.unwrap_or(repetitions),
-            interleave: self.comparison.interleave(),
+            interleave: self.comparison.is_asked_for().then_some(limits),
             duel: None,
+            gates: Vec::new(),
             seed: self.seed,
             value_entropy: self.value_entropy,
             data: self.files.data,
@@ -324,14 +333,20 @@ impl Bench {
             },
             command: env::args().skip(1).filter(|argument| argument != "--resume").collect(),
             server_arguments,
-        })
+        };
+        let in_turns = Options { interleave: Some(limits), ..options.clone() };
+        Ok(if !is_repeated && suites::can_take_turns(&in_turns) { in_turns } else { options })
     }
 }
 
 impl ComparisonFlags {
-    fn interleave(&self) -> Option<Interleave> {
-        let Self { interleave, detect, budget } = *self;
-        interleave.then_some(Interleave { detect, budget_seconds: budget })
+    /// Returns `true` if the stores must take turns, because a flag of the comparison is given.
+    fn is_asked_for(&self) -> bool {
+        self.interleave || self.detect.is_some() || self.budget.is_some()
+    }
+
+    fn limits(&self) -> Interleave {
+        Interleave { detect: self.detect, budget_seconds: self.budget.unwrap_or(DEFAULT_BUDGET) }
     }
 }
 

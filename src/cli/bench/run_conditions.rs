@@ -59,6 +59,11 @@ impl Machine {
         }
     }
 
+    /// Returns `true` with `--quick` or `--full`.
+    pub fn has_preset(&self) -> bool {
+        self.quick || self.full
+    }
+
     /// Returns the default number of repetitions and the default warm-up in seconds, which depend on `--quick` and
     /// `--full`.
     pub fn defaults(&self) -> (u32, f64) {

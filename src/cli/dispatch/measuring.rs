@@ -43,11 +43,11 @@ pub(super) fn duel(options: Duel) -> anyhow::Result<ExitCode> {
     let options = options.options()?;
     let run = run::run(&options)?;
     // Errors are ignored: the exit code and the result file have the answer too.
-    let _ = print(&format!("{}\nresult: {}\n", duel::text(&run), options.output.display()));
+    let _ = print(&format!("{}\nresult: {}\n", duel::text(&run, &options.gates), options.output.display()));
     if let Err(error) = run::verdict(&run) {
         eprintln!("kvbench: {error}");
     }
-    Ok(ExitCode::from(duel::answer(&run).exit_code()))
+    Ok(ExitCode::from(duel::answer(&run, &options.gates).exit_code()))
 }
 
 pub(super) fn describe_build() -> anyhow::Result<()> {

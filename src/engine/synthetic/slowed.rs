@@ -1,6 +1,6 @@
-//! Engine wrapper that adds a fixed share to the time of reads, writes and scans, which `kvbench compare` and `kvbench
-//! duel` must find (`benches/compare_proof.py`, `benches/duel_proof.py`). Other calls, such as a sync without a write, take
-//! no longer.
+//! Engine wrapper that adds a fixed share to the time of reads, writes and scans, or an allocation to each, which
+//! `kvbench compare` and `kvbench duel` must find (`benches/compare_proof.py`, `benches/duel_proof.py`). Other calls, such
+//! as a sync without a write, stay as they are.
 
 use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, Result, VisitPair, VisitValue};
 use std::{
@@ -13,14 +13,21 @@ use std::{
 /// writes and scans: `btree=0.15`.
 const VARIABLE: &str = "KVBENCH_SLOWED";
 
-/// Returns `engine`, slowed down if the environment variable `KVBENCH_SLOWED` names `store`.
+/// Environment variable with a store that makes an allocation in each read, write and scan.
+const ALLOCATES: &str = "KVBENCH_ALLOCATES";
+
+/// Returns `engine`, slowed down if the environment variable `KVBENCH_SLOWED` names `store`, and with more allocations if
+/// `KVBENCH_ALLOCATES` does.
 pub(super) fn as_asked(store: &str, engine: Box<dyn Engine>) -> Box<dyn Engine> {
     let asked = env::var(VARIABLE).ok();
     let part = asked.as_deref().and_then(|text| text.split_once('=')).filter(|(name, _)| *name == store);
-    match part.and_then(|(_, part)| part.parse::<f64>().ok()).filter(|part| (0.0..1.0).contains(part)) {
-        Some(part) => Box::new(Slowed { engine, more: part / (1.0 - part) }),
-        None => engine,
+    let part = part.and_then(|(_, part)| part.parse::<f64>().ok()).filter(|part| (0.0..1.0).contains(part));
+    let allocates = env::var(ALLOCATES).is_ok_and(|name| name == store);
+    if part.is_none() && !allocates {
+        return engine;
     }
+    let more = part.map_or(0.0, |part| part / (1.0 - part));
+    Box::new(Slowed { engine, more, allocates })
 }
 
 /// Shortest time in seconds to spin: many times that of a look at the clock, so that a fraction of a short call is exact
@@ -36,6 +43,8 @@ struct Slowed {
     engine: Box<dyn Engine>,
     /// Added time as a fraction of the time that a read, write or scan takes without it.
     more: f64,
+    /// `true` if each read, write and scan makes an allocation.
+    allocates: bool,
 }
 
 impl Slowed {
@@ -43,6 +52,9 @@ impl Slowed {
     /// is [`LEAST`].
     fn slowly<T>(&self, work: impl FnOnce() -> T) -> T {
         let begin = Instant::now();
+        if self.allocates {
+            drop(std::hint::black_box(Box::new(0_u8)));
+        }
         let result = work();
         let taken = begin.elapsed();
         let due = DUE.get() + taken.as_secs_f64() * self.more;

@@ -141,7 +141,7 @@ pub(super) fn while_cold(mut cells: Vec<Cell>) -> Vec<Cell> {
 }
 
 /// Returns `true` if a cell can be measured without the cells before it, and for any time.
-pub(super) fn is_alone_and_steady(cell: &Cell) -> bool {
+pub fn is_alone_and_steady(cell: &Cell) -> bool {
     let is_steady = cell.workload.step == CellKind::Operations && cell.workload.is_steady();
     is_steady && cell.group.is_none() && !cell.together && cell.own_device.is_none()
 }

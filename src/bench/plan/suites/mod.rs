@@ -16,7 +16,7 @@ mod xdag;
 mod ycsb;
 
 use super::{
-    options::{Durability, Options, PlanError, Suite},
+    options::{Durability, Gate, Options, PlanError, Suite},
     unsupported,
 };
 use crate::{
@@ -24,8 +24,9 @@ use crate::{
     engine::Fsync,
 };
 use cell_builder::{CellBuilder, is_asked_for};
-use cell_transforms::{at_rates, is_alone_and_steady, of_both_programs, of_workloads, while_cold};
-pub use unused_flags::refuse_ignored;
+pub use cell_transforms::is_alone_and_steady;
+use cell_transforms::{at_rates, of_both_programs, of_workloads, while_cold};
+pub use unused_flags::{can_take_turns, refuse_ignored};
 
 const ALWAYS: Durability = Durability::Files(Fsync::Always);
 const EVERYSEC: Durability = Durability::Files(Fsync::EverySec);
@@ -201,6 +202,9 @@ pub fn plan(options: &Options) -> Result<Plan, PlanError> {
             }
             cells = of_both_programs(cells);
         }
+    }
+    if options.gates.contains(&Gate::Allocations) {
+        cells.iter_mut().for_each(|cell| cell.workload.counts_allocations = true);
     }
     let mut reasons = maker.left_out();
     let mut plan = Plan { row_heading: row_heading.into(), cells, left_out: reasons.clone() };

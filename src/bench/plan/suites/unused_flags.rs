@@ -1,11 +1,10 @@
 //! Refusal of flags that a suite would ignore, since a user who sets a flag expects it to have an effect.
 
-use super::{LEAST_EVERYSEC, plan};
+use super::{LEAST_EVERYSEC, is_alone_and_steady, plan};
 use crate::bench::{
     plan::options::{Options, PlanError},
-    result::{Access, Cell, Side},
+    result::{Access, Cell},
 };
-use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns an error if a flag that the user gave has no effect, because another value would lead to the same cells, or
 /// if the run conditions cannot be met.
@@ -73,26 +72,32 @@ fn check_conditions(options: &Options, cells: &[Cell]) -> Result<(), PlanError> 
     refusals.into_iter().find(|(refused, _)| *refused).map_or(Ok(()), |(_, error)| Err(error))
 }
 
+/// Returns `true` if the cells of options with `--interleave` can be compared in turns.
+pub fn can_take_turns(options: &Options) -> bool {
+    plan(options).is_ok_and(|plan| check_interleaved(options, &plan.cells).is_ok())
+}
+
 /// Returns an error if `--interleave` is given and the cells cannot be compared in turn.
 fn check_interleaved(options: &Options, cells: &[Cell]) -> Result<(), PlanError> {
     if options.interleave.is_none() {
         return Ok(());
     }
     let is_duel = options.duel.is_some();
-    let fills = cells.iter().any(|cell| !cell.workload.is_steady());
+    let compared: Vec<_> = measured(cells).filter(|cell| is_alone_and_steady(cell)).collect();
+    let is_alone = |cell: &Cell| cell.group.is_none() && !cell.together && cell.own_device.is_none();
     let refusals = [
         (!cfg!(target_os = "linux"), "processes are stopped on Linux only"),
         (
-            options.suite.is_some() && !is_duel,
-            "it compares a --mix; the workloads of a --suite have no turns yet",
+            !measured(cells).all(is_alone),
+            "the workloads of this --suite continue on each other's data, or have devices of their own",
         ),
         (
-            cells.iter().any(|cell| cell.target.access == Access::Wire),
-            "--wire and --target have no turns yet",
+            cells.iter().any(|cell| cell.target.address.is_some() || cell.target.program.is_some()),
+            "a server that kvbench did not start cannot be stopped",
         ),
         (!options.rates.is_empty(), "--rate starts operations that a stopped store cannot do"),
         (options.operations.is_some(), "the pilot finds the number of --operations"),
-        (fills, "this --mix only fills or empties the store"),
+        (compared.is_empty(), "this --mix only fills or empties the store"),
         (options.custom.ttl_ms.is_some(), "--ttl: values would expire while their store is stopped"),
         (options.conduct.cold, "--cold reads would find what an earlier slice has read"),
         (options.conduct.memory_limit.is_some(), "--memory-limit is for one store at a time"),
@@ -100,11 +105,12 @@ fn check_interleaved(options: &Options, cells: &[Cell]) -> Result<(), PlanError>
     if let Some((_, reason)) = refusals.into_iter().find(|(refused, _)| *refused) {
         return Err(if is_duel { PlanError::NotInDuel(reason) } else { PlanError::NotInterleaved(reason) });
     }
-    let mut tables: BTreeMap<&str, BTreeSet<(&str, Option<Side>)>> = BTreeMap::new();
-    for cell in measured(cells) {
-        tables.entry(&cell.table).or_default().insert((&cell.target.store, cell.target.side));
-    }
-    if tables.values().all(|stores| stores.len() < 2) { Err(PlanError::OneStore) } else { Ok(()) }
+    let is_row_of_both = |one: &Cell, other: &Cell| {
+        (&one.table, &one.row) == (&other.table, &other.row)
+            && (&one.target.store, one.target.side) != (&other.target.store, other.target.side)
+    };
+    let has_rival = |one: &&Cell| compared.iter().any(|other| is_row_of_both(one, other));
+    if compared.iter().any(has_rival) { Ok(()) } else { Err(PlanError::OneStore) }
 }
 
 /// Returns the cells that the user asked for: all but those of the harness overhead, or all if there are only those.

@@ -132,7 +132,7 @@ struct MeasuredStore<'s> {
     reports: Vec<Report>,
     /// Reason why the engine cannot compact its files, set by a cell that should have compacted them.
     uncompacted: Option<String>,
-    /// `true` if the store runs only in slices of time that another process requests (`--interleave`).
+    /// `true` if the store runs only in slices of time that another process requests (interleaved comparison).
     in_slices: bool,
 }
 

@@ -10,6 +10,9 @@ pub const LEAST_WRITTEN_BACK: f64 = 3.0;
 
 /// Store that runs only in the slices of time that a comparison gives it.
 pub trait Sliced {
+    /// Returns the index of the store's cell in the comparison's list of cells.
+    fn number(&self) -> usize;
+
     /// Runs the store for one slice of time, and returns a report on it. Returns `None` if the store has failed, in
     /// this slice or before.
     fn run(&mut self, slice: Slice) -> Option<SliceReport>;
@@ -21,7 +24,8 @@ pub fn run_block<S: Sliced>(stores: &mut [S], slicing: &Slicing, random: &mut Sm
     let length = nanoseconds(slicing.slice_seconds);
     let writes_back =
         matches!(slicing.work, Work::Operations(_)) && slicing.slice_seconds >= LEAST_WRITTEN_BACK;
-    let mut left: Vec<Left> = stores.iter().map(|_| Left::of(slicing.work, length)).collect();
+    let mut left: Vec<Left> =
+        stores.iter().map(|store| Left::of(slicing.work_of(store.number()), length)).collect();
     let mut records = Vec::new();
     let mut turns: Vec<usize> = (0..stores.len()).collect();
     while !turns.is_empty() {
@@ -33,7 +37,7 @@ pub fn run_block<S: Sliced>(stores: &mut [S], slicing: &Slicing, random: &mut Sm
             let operations = left.operations();
             let slice = Slice { nanoseconds: length, operations, is_warm_up: false, writes_back };
             let Some(report) = sliced.run(slice) else { return false };
-            records.push(record(*store, &report, slicing.discarded_seconds));
+            records.push(record(sliced.number(), &report, slicing.discarded_seconds));
             left.subtract(&report)
         });
     }
@@ -73,9 +77,9 @@ impl Left {
     }
 }
 
-/// Returns the record of a slice of `store`. Operations that end in the first `discarded_seconds` do not count, nor
-/// does the time until the last of them ends, in whole milliseconds. Nothing counts of a slice that is less than twice
-/// as long as `discarded_seconds`.
+/// Returns the record of a slice of the store with the number `store`. Operations that end in the first
+/// `discarded_seconds` do not count, nor does the time until the last of them ends, in whole milliseconds. Nothing counts
+/// of a slice that is less than twice as long as `discarded_seconds`.
 #[expect(clippy::cast_precision_loss, reason = "seconds")]
 fn record(store: usize, report: &SliceReport, discarded_seconds: f64) -> SliceRecord {
     let discarded = nanoseconds(discarded_seconds);
@@ -134,6 +138,10 @@ pub mod tests {
     }
 
     impl Sliced for FakeStore {
+        fn number(&self) -> usize {
+            self.number
+        }
+
         fn run(&mut self, slice: Slice) -> Option<SliceReport> {
             self.fails_after = self.fails_after.checked_sub(1)?;
             self.turns.borrow_mut().push(self.number);
@@ -163,6 +171,7 @@ pub mod tests {
             work,
             pilot: Vec::new(),
             is_like_alone: true,
+            less_work: None,
             seconds: 0.0,
             load_seconds: 0.0,
         }

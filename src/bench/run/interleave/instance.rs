@@ -1,4 +1,5 @@
-//! Instance of a store in a comparison: a process of its own, which is paused (SIGSTOP) during the turns of other stores.
+//! Instance of a store in a comparison: a process of its own, which is paused (SIGSTOP) during the turns of other stores,
+//! over the wire with the server that it has started.
 
 use super::{
     block::Sliced,
@@ -15,15 +16,19 @@ use crate::bench::{
 };
 use std::{
     io::{self, BufRead, BufReader, Lines},
-    process::{Child, ChildStdin, ChildStdout},
+    process::{Child, ChildStdin, ChildStdout, ExitStatus},
     time::Instant,
 };
 
 /// Store of a comparison, loaded in a process of its own. When dropped, the process is killed and its files are
 /// removed.
 pub struct Instance {
+    /// Index of the store's cell in the comparison's list of cells.
+    number: usize,
     job: Job,
     child: Child,
+    /// Ids of the processes that the child has started: over the wire the server, otherwise none.
+    servers: Vec<u32>,
     stdin: ChildStdin,
     stdout: Lines<BufReader<ChildStdout>>,
     /// Reports of cells that the process has written so far.
@@ -34,15 +39,18 @@ pub struct Instance {
     sync_error: Option<String>,
     /// Maximum time to wait for an idle device after write-back, in seconds.
     quiet_wait: f64,
+    /// `true` if the child has ended with success, so that no process of it is left.
+    has_ended: bool,
 }
 
 impl Instance {
-    /// Starts the process of a job, waits until the store is loaded, and stops the process (SIGSTOP).
+    /// Starts the process of a job, waits until the store is loaded, and stops the process (SIGSTOP). `number` is the index
+    /// of the store's cell in the comparison's list of cells.
     ///
     /// # Errors
     ///
     /// Fails if the process cannot be started. A load that fails is no error: the reports contain it.
-    pub fn load(job: Job, conduct: &RunConditions) -> io::Result<Self> {
+    pub fn load(number: usize, job: Job, conduct: &RunConditions) -> io::Result<Self> {
         let mut child = job.start(&conduct.cpus, None)?;
         interrupt::kill_on_signal(child.id());
         let no_pipe = || io::Error::other("no pipe");
@@ -50,10 +58,23 @@ impl Instance {
         let stdout = BufReader::new(child.stdout.take().ok_or_else(no_pipe)?).lines();
         let quiet_wait = conduct.quiet_wait;
         let (reports, is_over, sync_error) = Default::default();
-        let mut instance = Self { job, child, stdin, stdout, reports, is_over, sync_error, quiet_wait };
+        let mut instance = Self {
+            number,
+            job,
+            child,
+            servers: Vec::new(),
+            stdin,
+            stdout,
+            reports,
+            is_over,
+            sync_error,
+            quiet_wait,
+            has_ended: false,
+        };
         slice::send(&instance.stdin, &instance.job)?;
         instance.is_over = instance.reply() != Some(Reply::Ready);
-        pause_process::stop(instance.child.id())?;
+        instance.servers = pause_process::others_of_group(instance.child.id());
+        pause_process::stop(instance.child.id(), &instance.servers)?;
         Ok(instance)
     }
 
@@ -74,14 +95,16 @@ impl Instance {
 
     /// Lets the process end: it verifies the store's data and closes the store. Returns the reports of its cells.
     pub fn finish(mut self) -> Vec<Report> {
-        let resumed =
-            pause_process::resume(self.child.id()).and_then(|()| slice::send(&self.stdin, &Request::Finish));
+        let resumed = pause_process::resume(self.child.id())
+            .and_then(|()| slice::send(&self.stdin, &Request::Finish).map(drop));
         while self.reply().is_some() {}
         while let Some(Ok(line)) = self.stdout.next() {
             self.reports.extend(slice::parse::<Report>(&line));
         }
         interrupt::keep_on_signal(self.child.id());
-        let status = self.child.wait().map(|status| status.to_string());
+        let status = self.child.wait();
+        self.has_ended = status.as_ref().is_ok_and(ExitStatus::success);
+        let status = status.map(|status| status.to_string());
         let status = status.or_else(|_| resumed.map(|()| String::new()).map_err(|error| error.to_string()));
         let ended = format!("the measuring process ended early: {}", status.unwrap_or_else(|error| error));
         let reports = match &self.sync_error {
@@ -106,17 +129,21 @@ impl Instance {
 }
 
 impl Sliced for Instance {
+    fn number(&self) -> usize {
+        self.number
+    }
+
     fn run(&mut self, slice: Slice) -> Option<SliceReport> {
         if self.is_over {
             return None;
         }
         let id = self.child.id();
-        let sent = slice::send(&self.stdin, &Request::Slice(slice)).and_then(|()| pause_process::resume(id));
+        let sent = slice::send(&self.stdin, &Request::Slice(slice)).and_then(|_| pause_process::resume(id));
         let mut reply = sent.ok().and_then(|()| self.reply());
         if let Some(Reply::Slice(report)) = reply.as_mut().filter(|_| slice.writes_back) {
             self.write_back(report);
         }
-        let stopped = pause_process::stop(id);
+        let stopped = pause_process::stop(id, &self.servers);
         if let Some(Reply::Slice(report)) = reply.as_mut().filter(|_| slice.writes_back) {
             report.left_device_busy = !interference::wait_for_device(&self.job.directory, self.quiet_wait);
         }
@@ -133,9 +160,11 @@ impl Sliced for Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         interrupt::keep_on_signal(self.child.id());
-        // Both fail for a process that has ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if !self.has_ended {
+            pause_process::kill_group(self.child.id());
+            // Fails for a process that was waited for.
+            let _ = self.child.wait();
+        }
         let _ = std::fs::remove_dir_all(&self.job.directory);
     }
 }

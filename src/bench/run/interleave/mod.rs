@@ -1,7 +1,7 @@
-//! Interleaved comparison (`--interleave`): stores take turns, and while one runs all others are stopped.
+//! Interleaved comparison: stores take turns, and while one runs all others are stopped.
 //!
-//! The stores of a table are compared in blocks. In a block each store is a fresh instance, a process of its own with
-//! its own load, and all have one seed. Blocks are measured until an evaluation decides the comparison, the planned
+//! The stores of a row of a table are compared in blocks. In a block each store is a fresh instance, a process of its own
+//! with its own load, and all have one seed. Blocks are measured until an evaluation decides the comparison, the planned
 //! number of blocks is measured (see [`statistics`](crate::bench::result::statistics)), without `--detect` five blocks
 //! are measured, the budget of time is used up, or fewer than two stores are left that have not failed. In a duel a
 //! table has one store, and its instances are processes of two programs.
@@ -12,24 +12,29 @@ pub mod pause_process;
 pub mod pilot;
 pub mod slice;
 pub mod stopping_rule;
+pub mod turns;
 
 use super::{
-    attempts::{job, undisturbed},
+    attempts::{job, job_in, undisturbed},
     error::Error,
     interference, interrupt,
-    job_messages::{Job, Report},
-    process_usage,
+    job_messages::{self, Job, Report},
+    process_usage, resource_meter,
     result_writer::{record, save, stopped},
 };
 use crate::{
     bench::{
-        plan::options::{Interleave, Options},
+        plan::{
+            options::{Interleave, Options},
+            suites,
+        },
         result::{
             Cell, Disturbance, Outcome, Run,
             comparability::Level,
             interleaved_comparison::{Block, Comparison, SliceRecord, Slicing},
             metric::Unit,
             number_format::{self, distinct},
+            statistics::looks::FIRST_LOOK,
         },
     },
     engine::{Family, synthetic},
@@ -46,14 +51,15 @@ const LEAST_WRITTEN: f64 = 3.0;
 /// Memory in bytes that must stay free when all stores are loaded; at most three quarters of the available memory.
 const FREE_MEMORY: f64 = 2_147_483_648.0;
 
-/// Returns the comparisons of a run: one for each table with at least two cells, of two stores or, in a duel, of one
-/// store in two programs.
+/// Returns the comparisons of a run: one for each row of a table with at least two cells, of two stores or, in a duel, of
+/// one store in two programs. Cells that only fill or empty the store are in none.
 pub(super) fn comparisons(cells: &[Cell], interleave: Interleave) -> Vec<Comparison> {
     let cells: Vec<&Cell> = cells.iter().filter(|cell| !cell.reference).collect();
-    let comparison = |table: &str| {
-        let own = cells.iter().filter(|cell| cell.table == table);
+    let comparison = |(table, row): (&str, &str)| {
+        let is_only_row = cells.iter().all(|cell| cell.table != table || cell.row == row);
+        let own = cells.iter().filter(|cell| (cell.table.as_str(), cell.row.as_str()) == (table, row));
         Comparison {
-            id: table.into(),
+            id: if is_only_row { table.into() } else { format!("{table}; {row}") },
             cells: own.map(|cell| cell.id.clone()).collect(),
             margin: interleave.detect.unwrap_or_default(),
             slicing: None,
@@ -64,7 +70,9 @@ pub(super) fn comparisons(cells: &[Cell], interleave: Interleave) -> Vec<Compari
             others_in_family: 0,
         }
     };
-    let all = distinct(cells.iter().map(|cell| cell.table.as_str())).into_iter().map(comparison);
+    let compared = cells.iter().filter(|cell| suites::is_alone_and_steady(cell));
+    let rows = distinct(compared.map(|cell| (cell.table.as_str(), cell.row.as_str())));
+    let all = rows.into_iter().map(comparison);
     let mut all: Vec<Comparison> = all.filter(|comparison| comparison.cells.len() > 1).collect();
     let is_duel = cells.iter().any(|cell| cell.target.side.is_some());
     // The answer of a duel is a loss if a single comparison shows one.
@@ -180,8 +188,6 @@ impl Measured {
 /// Stores that were loaded for a block or for the pilot of a comparison, each in a process of its own.
 #[derive(Default)]
 struct Loaded {
-    /// Indices in the comparison of the stores whose process was started.
-    stores: Vec<usize>,
     instances: Vec<Instance>,
     /// Failed reports of stores whose process could not be started.
     reports: Vec<Report>,
@@ -218,24 +224,18 @@ impl Controller<'_> {
         let began = Instant::now();
         let mut loaded = self.load(run, comparison, stores, None);
         let load_seconds = began.elapsed().as_secs_f64();
-        let needs = requirements(run, comparison);
+        let budget = self.limits.budget_seconds;
+        // The first evaluation needs five blocks. The pilot takes as long as one and a half, and the verification at the
+        // end of a block half as long as its loads.
+        let block_seconds = (budget / (f64::from(FIRST_LOOK) + 1.5) - 1.5 * load_seconds).max(0.0);
+        let needs = requirements(run, comparison, block_seconds);
         let slicing = needs.and_then(|needs| pilot::run_pilot(&mut loaded.instances, needs));
         refuse_signal(self.options, run)?;
-        let slicing = slicing.map(|mut slicing| {
-            for rate in &mut slicing.pilot {
-                rate.store = loaded.stores.get(rate.store).copied().unwrap_or_default();
-            }
-            Slicing { seconds: began.elapsed().as_secs_f64(), load_seconds, ..slicing }
+        let slicing = slicing.map(|slicing| Slicing {
+            seconds: began.elapsed().as_secs_f64(),
+            load_seconds,
+            ..slicing
         });
-        let budget = self.limits.budget_seconds;
-        if let Some(seconds) = slicing.as_ref().map(Slicing::block_seconds).filter(|all| *all > budget) {
-            return Err(Error::Conduct(format!(
-                "--budget: a block of {} would take {:.0} minutes, because all stores do as many operations as the \
-                 fastest; leave out the slowest of --stores, or raise --budget",
-                comparison.id,
-                seconds / 60.0
-            )));
-        }
         let is_measured = slicing.is_some();
         // Stores that all fail in the pilot fail in the first block too, which reports why.
         let slicing = slicing.unwrap_or_else(|| no_slicing(began.elapsed().as_secs_f64()));
@@ -244,6 +244,9 @@ impl Controller<'_> {
         if is_measured {
             let forecast = comparison.forecast(stores.len(), self.limits.detect.is_some(), budget);
             eprintln!("kvbench: {}: {text}\nkvbench: {}: {forecast}", comparison.id, comparison.id);
+            if let Some(reduced) = run.less_work_text(comparison) {
+                eprintln!("kvbench: {}: {reduced}", comparison.id);
+            }
         }
         Ok(())
     }
@@ -278,6 +281,12 @@ impl Controller<'_> {
                 (&mut report.outcome, store.and_then(|store| block.rate(store)))
             {
                 measurement.throughput = rate;
+                if store.is_some_and(|store| slicing.work_of(store) != slicing.work) {
+                    resource_meter::drop_sizes(
+                        measurement,
+                        "written less than the other stores of the comparison, which are far faster",
+                    );
+                }
             }
         }
         record(run, reports, u32::try_from(number).unwrap_or(u32::MAX), disturbance);
@@ -299,11 +308,8 @@ impl Controller<'_> {
         // Always loaded first, a store could always get the better memory.
         let mut order = stores.to_vec();
         order.shuffle(&mut random);
-        let Loaded { stores, mut instances, mut reports } = self.load(run, comparison, &order, Some(number));
-        let mut slices = block::run_block(&mut instances, slicing, &mut random);
-        for slice in &mut slices {
-            slice.store = stores.get(slice.store).copied().unwrap_or_default();
-        }
+        let Loaded { mut instances, mut reports } = self.load(run, comparison, &order, Some(number));
+        let slices = block::run_block(&mut instances, slicing, &mut random);
         if interrupt::received().is_none() {
             reports.extend(instances.into_iter().flat_map(Instance::finish));
         }
@@ -334,27 +340,27 @@ impl Controller<'_> {
                     writes_back: false,
                 });
             }
-            loaded.stores.push(*store);
             loaded.instances.push(instance);
         }
         loaded
     }
 
     fn instance(&self, cell: &Cell, store: usize, block: Option<usize>) -> Result<Instance, Vec<Report>> {
-        let job = job(self.options, std::slice::from_ref(cell), 0);
-        let directory = job.directory.join(store.to_string());
-        let mut job = Job { directory, in_slices: true, ..job };
+        let directory = job_messages::directory(&self.options.directory).join(store.to_string());
+        let job = job_in(self.options, std::slice::from_ref(cell), 0, directory);
+        let mut job = Job { in_slices: true, ..job };
         for cell in &mut job.cells {
             cell.workload.seed = stopping_rule::seed(self.options.seed, block);
         }
-        Instance::load(job.clone(), &self.options.conduct).map_err(|error| {
+        Instance::load(store, job.clone(), &self.options.conduct).map_err(|error| {
             job.of_each_cell(Vec::new(), &format!("cannot measure in a process of its own: {error}"))
         })
     }
 }
 
 /// Returns what the workload of a comparison requires of its slices and blocks, or `None` if it has no cell.
-fn requirements(run: &Run, comparison: &Comparison) -> Option<Requirements> {
+/// `block_seconds` is the running time of all stores in a block for which the budget suffices.
+fn requirements(run: &Run, comparison: &Comparison, block_seconds: f64) -> Option<Requirements> {
     let cells = || run.cells.iter().filter(|cell| comparison.cells.contains(&cell.id));
     let workload = &cells().next()?.workload;
     let (writes, seconds) = (workload.writes(), workload.seconds.unwrap_or(0.0));
@@ -367,6 +373,7 @@ fn requirements(run: &Run, comparison: &Comparison) -> Option<Requirements> {
         // `everysec` syncs once a second, and LSM trees delay writes while they compact.
         min_slice_seconds: if writes && cells().any(is_long) { LEAST_WRITTEN_BACK } else { 0.0 },
         seconds: if writes { seconds.max(LEAST_WRITTEN) } else { seconds },
+        block_seconds,
     })
 }
 
@@ -379,6 +386,7 @@ fn no_slicing(seconds: f64) -> Slicing {
         work: Work::Seconds(0.1),
         pilot: Vec::new(),
         is_like_alone: false,
+        less_work: None,
         seconds,
         load_seconds: 0.0,
     }

@@ -1,4 +1,4 @@
-//! Stopping of a process with all its threads.
+//! Stopping of a process group: a process with all its threads, and the server that it has started.
 //!
 //! SIGSTOP stops every thread of a process, needs no permission, and a stopped process can still be killed. The v1
 //! freezer would add nothing but the risk that a killed comparison leaves frozen processes, which cannot be killed.
@@ -6,21 +6,23 @@
 use nix::{
     errno::Errno,
     sys::{
-        signal::{Signal, kill},
+        signal::{Signal, killpg},
         wait::{Id, WaitPidFlag, waitid},
     },
     unistd::Pid,
 };
-use std::io;
+use std::{fs, io, thread, time::Duration};
 
-/// Stops a child process, and waits until all its threads are stopped. A process that has ended counts as stopped.
+/// Stops a child process, which leads a process group of its own, and the other processes of that group. Waits until all
+/// threads of the child and of `others` are stopped. A process that has ended counts as stopped.
 ///
 /// # Errors
 ///
-/// Fails if `pid` is no child of this process.
-pub fn stop(pid: u32) -> io::Result<()> {
+/// Fails if `pid` is no child of this process, or leads no process group.
+pub fn stop(pid: u32, others: &[u32]) -> io::Result<()> {
     let child = child(pid)?;
     signal(child, Signal::SIGSTOP)?;
+    others.iter().for_each(|other| wait_until_stopped(*other));
     // The kernel reports the stop when the last thread has stopped. The state is left in place for the caller's wait.
     let states = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
     loop {
@@ -31,13 +33,49 @@ pub fn stop(pid: u32) -> io::Result<()> {
     }
 }
 
-/// Lets a stopped process go on (SIGCONT).
+/// Waits until all threads of a process that was sent SIGSTOP are stopped, or the process has ended.
+fn wait_until_stopped(pid: u32) {
+    // A stop takes effect when a thread returns from the kernel, which takes longer only in a wait for a device.
+    const STEP: Duration = Duration::from_micros(100);
+    let is_stopped = |state: char| matches!(state, 'T' | 'Z' | 'X');
+    while !thread_states(pid).into_iter().all(is_stopped) {
+        thread::sleep(STEP);
+    }
+}
+
+/// Returns the states of the threads of a process (proc_pid_stat(5)); empty if it has ended.
+fn thread_states(pid: u32) -> Vec<char> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let state = |thread: fs::DirEntry| {
+        let stat = fs::read_to_string(thread.path().join("stat")).ok()?;
+        stat.rsplit_once(") ")?.1.chars().next()
+    };
+    threads.filter_map(state).collect()
+}
+
+/// Returns the processes of the process group that `pid` leads, without `pid` itself; empty on systems without `/proc`.
+pub fn others_of_group(pid: u32) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let group = |id: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        stat.rsplit_once(") ")?.1.split(' ').nth(2)?.parse::<u32>().ok()
+    };
+    ids.filter(|id| *id != pid && group(id) == Some(pid)).collect()
+}
+
+/// Lets the stopped processes of a process group go on (SIGCONT).
 ///
 /// # Errors
 ///
-/// Fails if the process does not exist.
+/// Fails if `pid` leads no process group.
 pub fn resume(pid: u32) -> io::Result<()> {
     signal(child(pid)?, Signal::SIGCONT)
+}
+
+/// Kills the processes of a process group. Does nothing if `pid` leads none.
+pub fn kill_group(pid: u32) {
+    let _ = child(pid).map(|child| signal(child, Signal::SIGKILL));
 }
 
 /// Lets this process go on if it is stopped when its parent ends: it then finds the end of its standard input, and
@@ -51,8 +89,8 @@ pub fn resume_without_parent() -> io::Result<()> {
     nix::sys::prctl::set_pdeathsig(Signal::SIGCONT).map_err(Into::into)
 }
 
-fn signal(pid: Pid, signal: Signal) -> io::Result<()> {
-    kill(pid, signal).map_err(Into::into)
+fn signal(leader: Pid, signal: Signal) -> io::Result<()> {
+    killpg(leader, signal).map_err(Into::into)
 }
 
 fn child(pid: u32) -> io::Result<Pid> {
@@ -64,22 +102,18 @@ mod tests {
     use super::*;
     use crate::bench::run::process_usage::ProcessUsage;
     use std::{
-        fs,
+        os::unix::process::CommandExt,
         process::{Child, Command},
-        thread,
-        time::Duration,
     };
+
+    /// Starts a shell that runs `script`, in a process group of its own.
+    fn shell(script: &str) -> Child {
+        Command::new("sh").args(["-c", script]).process_group(0).spawn().unwrap()
+    }
 
     /// Starts a shell that uses the CPU until it is killed.
     fn busy() -> Child {
-        Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap()
-    }
-
-    /// Returns the states of a process' threads, such as `RST`.
-    fn states(pid: u32) -> String {
-        let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-        let stats = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("stat")).unwrap());
-        stats.map(|stat| stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()).collect()
+        shell("while :; do :; done")
     }
 
     #[test]
@@ -87,8 +121,8 @@ mod tests {
         let mut child = busy();
         let used = || ProcessUsage::of(child.id()).cpu_ns.unwrap();
         for _ in 0..3 {
-            stop(child.id()).unwrap();
-            assert_eq!(states(child.id()), "T");
+            stop(child.id(), &[]).unwrap();
+            assert_eq!(thread_states(child.id()), ['T']);
             let before = used();
             thread::sleep(Duration::from_millis(30));
             assert_eq!(used(), before);
@@ -104,18 +138,39 @@ mod tests {
 
     #[test]
     fn an_ended_process_counts_as_stopped_and_can_still_be_waited_for() {
-        let mut child = Command::new("sh").args(["-c", "exit 3"]).spawn().unwrap();
-        stop(child.id()).unwrap();
+        let mut child = shell("exit 3");
+        stop(child.id(), &[]).unwrap();
         let _ = resume(child.id());
         assert_eq!(child.wait().unwrap().code(), Some(3));
-        assert!(stop(child.id()).is_err());
+        assert!(stop(child.id(), &[]).is_err());
     }
 
     #[test]
     fn a_stopped_process_can_be_killed() {
         let mut child = busy();
-        stop(child.id()).unwrap();
+        stop(child.id(), &[]).unwrap();
         child.kill().unwrap();
         assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn a_server_of_the_process_is_stopped_and_killed_with_it() {
+        let mut child = shell("sh -c 'while :; do :; done' & while :; do :; done");
+        let id = child.id();
+        let server = loop {
+            if let [server] = others_of_group(id)[..] {
+                break server;
+            }
+            thread::sleep(Duration::from_millis(1));
+        };
+        stop(id, &[server]).unwrap();
+        assert_eq!((thread_states(id), thread_states(server)), (vec!['T'], vec!['T']));
+        resume(id).unwrap();
+        kill_group(id);
+        assert!(!child.wait().unwrap().success());
+        // Its new parent may not have waited for it yet.
+        while thread_states(server).iter().any(|state| *state != 'Z') {
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }

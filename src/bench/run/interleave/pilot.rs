@@ -7,7 +7,10 @@ use super::{
     block::{LEAST_WRITTEN_BACK, Sliced, nanoseconds},
     slice::{BIN, Slice, SliceReport},
 };
-use crate::bench::result::interleaved_comparison::{PilotRate, Slicing, Work};
+use crate::bench::result::{
+    interleaved_comparison::{LessWork, PilotRate, Slicing, Work},
+    statistics::real,
+};
 
 /// Length in nanoseconds of the slice that shows the rate of a store that runs alone.
 const ALONE: u64 = 2_000_000_000;
@@ -27,6 +30,11 @@ const MIN_TURNS: u64 = 5;
 /// Largest relative difference between the rates in the first and in the second half of a slice, without its discarded
 /// start, for which that start counts as long enough.
 const SETTLED: f64 = 0.02;
+/// Multiple of the median time of the stores for the work of a block, above which a store does less work.
+const SLOW: f64 = 20.0;
+/// Multiple of the time of the fastest store for the work of a block, up to which a store does all of the work, whatever
+/// the budget is.
+const NOT_SLOW: f64 = 5.0;
 /// Largest difference of the logarithms of a store's rates in turn and alone for which the two rates count as equal.
 const AGREES: f64 = 0.03;
 
@@ -39,6 +47,8 @@ pub struct Requirements {
     pub min_slice_seconds: f64,
     /// Running time of each store in a block in seconds; for a workload that writes, the minimum for the fastest store.
     pub seconds: f64,
+    /// Running time of all stores in a block, in seconds, for which the budget suffices.
+    pub block_seconds: f64,
 }
 
 /// Runs each store alone, then all in turn in slices of growing length. Returns the length of slices, the time at their
@@ -54,9 +64,10 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
         is_warm_up: false,
         writes_back,
     };
-    for (number, store) in stores.iter_mut().enumerate() {
+    for (place, store) in stores.iter_mut().enumerate() {
         let alone = slice(ALONE, writes_back(needs.min_slice_seconds));
-        pilots.extend(store.run(alone).map(|report| Pilot::new(number, &report)));
+        let number = store.number();
+        pilots.extend(store.run(alone).map(|report| Pilot::new(place, number, &report)));
     }
     let longest = pilots.iter().map(|pilot| pilot.longest).max()?;
     let stall = if needs.writes { MULTIPLE * longest } else { 0 };
@@ -68,7 +79,7 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
         for _ in 0..IN_TURN.div_ceil(length).max(min_turns) {
             let in_turn = slice(length, writes_back(length as f64 / 1e9));
             pilots.retain_mut(|pilot| {
-                let report = stores.get_mut(pilot.store).and_then(|store| store.run(in_turn));
+                let report = stores.get_mut(pilot.place).and_then(|store| store.run(in_turn));
                 report.map(|report| pilot.add_turn(&report)).is_some()
             });
         }
@@ -85,14 +96,17 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
             let fastest = pilots.iter().map(|pilot| pilot.alone).fold(0.0, f64::max);
             // The discarded time is at most a tenth of what the fastest store runs.
             let seconds = needs.seconds.max((MULTIPLE * BIN * discarded as u64) as f64 / 1e9);
+            let rates: Vec<PilotRate> = pilots.iter().map(|pilot| pilot.rate(discarded)).collect();
+            let operations = fastest * seconds;
             return Some(Slicing {
                 slice_seconds: length as f64 / 1e9,
                 discarded_seconds: (BIN * discarded as u64) as f64 / 1e9,
                 work: match needs.writes {
-                    true => Work::Operations(rounded(fastest * seconds)),
+                    true => Work::Operations(rounded(operations)),
                     false => Work::Seconds(needs.seconds),
                 },
-                pilot: pilots.iter().map(|pilot| pilot.rate(discarded)).collect(),
+                less_work: if needs.writes { less_work(&rates, operations, needs) } else { None },
+                pilot: rates,
                 is_like_alone: agree,
                 seconds: 0.0,
                 load_seconds: 0.0,
@@ -101,8 +115,43 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
     }
 }
 
+/// Returns the stores that would take too long for a number of operations, if any, and the operations that they do
+/// instead. Too long is more than 20 times the median time of all stores (of two stores: that of the faster one), or more
+/// than the budget allows, but at least five times the time of the fastest store. All stores that take too long do the
+/// same work, so that they can be compared.
+fn less_work(rates: &[PilotRate], operations: f64, needs: Requirements) -> Option<LessWork> {
+    let seconds = |rate: &PilotRate| operations / rate.alone * (1.0 + rate.write_back);
+    let mut times: Vec<f64> = rates.iter().map(seconds).collect();
+    times.sort_by(f64::total_cmp);
+    let (fastest, slowest) = (times.first().copied()?, times.last().copied()?);
+    let median = times.get((times.len() - 1) / 2).copied()?;
+    let affordable = limit_of_each(&times, needs.block_seconds).max(NOT_SLOW * fastest);
+    let limit = (SLOW * median).min(affordable);
+    let slow = rates.iter().filter(|rate| seconds(rate) > limit).map(|rate| rate.store);
+    let stores: Vec<usize> = slow.collect();
+    let operations = rounded(operations * limit / slowest);
+    (!stores.is_empty()).then_some(LessWork { stores, operations })
+}
+
+/// Returns the largest time such that all stores together take at most `all` seconds if none takes longer than it;
+/// infinite if they do not take longer anyway. `times` are those of the stores in ascending order, in seconds.
+fn limit_of_each(times: &[f64], all: f64) -> f64 {
+    let mut left = all;
+    for (number, time) in times.iter().enumerate() {
+        let each = left / real(times.len() - number);
+        if *time > each {
+            return each;
+        }
+        left -= time;
+    }
+    f64::INFINITY
+}
+
 /// Measurements of one store in the pilot of an interleaved comparison.
 struct Pilot {
+    /// Index of the store among the loaded instances.
+    place: usize,
+    /// Index of the store's cell in the comparison's list of cells.
     store: usize,
     /// Operations per second of the store when it runs alone.
     alone: f64,
@@ -119,10 +168,10 @@ struct Pilot {
 
 impl Pilot {
     /// Creates the measurements of a store from the slice in which it ran alone, whose first quarter does not count.
-    fn new(store: usize, report: &SliceReport) -> Self {
+    fn new(place: usize, store: usize, report: &SliceReport) -> Self {
         let profile = whole_bins(report);
         let alone = rate(profile.get(profile.len() / 4..).unwrap_or_default());
-        Self { store, alone, longest: report.longest, turns: Vec::new(), running: 0, write_back: 0 }
+        Self { place, store, alone, longest: report.longest, turns: Vec::new(), running: 0, write_back: 0 }
     }
 
     fn forget_turns(&mut self) {
@@ -201,7 +250,8 @@ fn rounded(operations: f64) -> u64 {
 mod tests {
     use super::{super::block::tests::FakeStore, *};
 
-    const READS: Requirements = Requirements { writes: false, min_slice_seconds: 0.0, seconds: 2.0 };
+    const READS: Requirements =
+        Requirements { writes: false, min_slice_seconds: 0.0, seconds: 2.0, block_seconds: 100.0 };
 
     #[test]
     fn slices_are_ten_times_as_long_as_the_start_of_the_slowest_cache() {
@@ -219,6 +269,10 @@ mod tests {
     struct Loser(FakeStore);
 
     impl Sliced for Loser {
+        fn number(&self) -> usize {
+            self.0.number
+        }
+
         fn run(&mut self, slice: Slice) -> Option<SliceReport> {
             self.0.rate = if slice.nanoseconds == ALONE { 1000 } else { 900 };
             self.0.run(slice)
@@ -236,7 +290,7 @@ mod tests {
 
     #[test]
     fn writers_have_equal_work_for_the_fastest_and_slices_beyond_their_stalls() {
-        let needs = Requirements { writes: true, min_slice_seconds: 3.0, seconds: 3.0 };
+        let needs = Requirements { writes: true, min_slice_seconds: 3.0, seconds: 3.0, block_seconds: 100.0 };
         let slicing = run_pilot(&mut [FakeStore::new(0, 1000, 0), FakeStore::new(1, 100, 0)], needs).unwrap();
         assert_eq!((slicing.work, slicing.slice_seconds), (Work::Operations(3_000_000), 3.0));
         // Write-back takes half of the time of the operations.
@@ -245,6 +299,10 @@ mod tests {
         /// Fake store whose longest operation in each slice takes 50 ms.
         struct Stalls(FakeStore);
         impl Sliced for Stalls {
+            fn number(&self) -> usize {
+                self.0.number
+            }
+
             fn run(&mut self, slice: Slice) -> Option<SliceReport> {
                 Some(SliceReport { longest: 50_000_000, ..self.0.run(slice)? })
             }
@@ -252,6 +310,35 @@ mod tests {
         let needs = Requirements { min_slice_seconds: 0.0, ..needs };
         let slicing = run_pilot(&mut [Stalls(FakeStore::new(0, 1000, 0))], needs).unwrap();
         assert_eq!(slicing.slice_seconds, 0.5);
+    }
+
+    /// Write-back takes half of the time of the operations, so the fastest store needs 4.5 seconds for its 3 seconds of
+    /// work.
+    #[test]
+    fn stores_that_would_take_too_long_do_less_work() {
+        let needs =
+            Requirements { writes: true, min_slice_seconds: 3.0, seconds: 3.0, block_seconds: 1000.0 };
+        let reduced = |rates: &[u64], needs| {
+            let mut stores: Vec<_> =
+                (5..).zip(rates).map(|(number, rate)| FakeStore::new(number, *rate, 0)).collect();
+            run_pilot(&mut stores, needs).unwrap().less_work
+        };
+        assert_eq!(reduced(&[1000, 50], needs), None);
+        // 20 times the time of the faster one, in which the slower one does 20 times a hundredth of the operations.
+        let less = Some(LessWork { stores: vec![6], operations: 600_000 });
+        assert_eq!(reduced(&[1000, 10], needs), less);
+        // The median is the time of the second store.
+        let less = Some(LessWork { stores: vec![7], operations: 3_000_000 * 20 / 250 });
+        assert_eq!(reduced(&[1000, 500, 2], needs), less);
+        // 4.5 + 9 seconds leave 30 for each of two stores that need 45 and 90.
+        let needs = Requirements { block_seconds: 73.5, ..needs };
+        let less = reduced(&[500, 50, 1000, 100], needs).unwrap();
+        assert_eq!(less.stores, [6, 8]);
+        assert!((less.operations as f64 / 3e6 - 30.0 / 90.0).abs() < 1e-3, "{less:?}");
+        let needs = Requirements { block_seconds: 0.0, ..needs };
+        let less = Some(LessWork { stores: vec![6], operations: 1_500_000 });
+        assert_eq!(reduced(&[1000, 100], needs), less);
+        assert_eq!(reduced(&[1000, 250], needs), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! The comparison writes a [`Request`] as a line of JSON to the standard input of the process, which answers with a
 //! [`Reply`] as a line of JSON on its standard output.
 
+use crate::bench::result::Workload;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     io::{self, BufRead, Write},
@@ -26,6 +27,14 @@ pub struct Slice {
     pub is_warm_up: bool,
     /// `true` if the store does its deferred work after the slice and syncs its files, before another store runs.
     pub writes_back: bool,
+}
+
+impl Slice {
+    /// Returns the maximum number of operations that one thread or client of a workload executes in the slice.
+    pub fn operations_of(&self, workload: &Workload, thread: u32) -> u64 {
+        let share = |all: u64| Workload { operations: Some(all), ..workload.clone() }.share(thread);
+        self.operations.and_then(share).unwrap_or(u64::MAX)
+    }
 }
 
 /// Measurement of a slice of a store's running time.
@@ -93,16 +102,17 @@ pub fn next_request() -> Request {
     requests.recv().unwrap_or(Request::Finish)
 }
 
-/// Writes a message to the stream as a line of JSON.
+/// Writes a message to the stream as a line of JSON, with one write call. Returns the number of its bytes.
 ///
 /// # Errors
 ///
 /// Returns the error of the stream.
-pub fn send(mut to: impl Write, message: &impl Serialize) -> io::Result<()> {
+pub fn send(mut to: impl Write, message: &impl Serialize) -> io::Result<u64> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     to.write_all(&line)?;
-    to.flush()
+    to.flush()?;
+    Ok(line.len() as u64)
 }
 
 /// Returns the message of type `M` in a line of JSON, or `None` if the line holds another message or text.

@@ -111,6 +111,10 @@ mod tests {
     }
 
     impl Sliced for Noisy {
+        fn number(&self) -> usize {
+            self.0.number
+        }
+
         fn run(&mut self, slice: Slice) -> Option<SliceReport> {
             self.0.run(slice)
         }
@@ -125,6 +129,7 @@ mod tests {
                 .map(|store| PilotRate { store, alone: 1e7, in_turn: 1e7, write_back: 0.0 })
                 .collect(),
             is_like_alone: true,
+            less_work: None,
             seconds: 10.0,
             load_seconds: 1.0,
         };
@@ -156,7 +161,7 @@ mod tests {
                 return (comparison, end);
             }
             let mut stores =
-                [0.0, loss].map(|loss| Noisy::new(usize::from(loss > 0.0), loss, 0.0184, &mut random));
+                [(0, 0.0), (1, loss)].map(|(number, loss)| Noisy::new(number, loss, 0.0184, &mut random));
             let slicing = comparison.slicing.clone().unwrap();
             let slices = run_block(&mut stores, &slicing, &mut random);
             let block = Block { seed, slices, disturbance: None, seconds: 10.0 };

@@ -49,7 +49,8 @@ pub(super) struct End {
 /// Role of a client, which determines what stops it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    WarmUp,
+    /// Client in a warm-up or in a slice of a comparison, which stops at its own limits.
+    Alone,
     /// Client of the first workload: when all of these have stopped, the measurement ends.
     Leader,
     /// Client of another workload, which stops, after at least one operation, when [`Shared::stop`] is `true`.

@@ -39,23 +39,12 @@ impl WireBench {
         workloads: &[&Workload],
         usage: &dyn Fn() -> ProcessUsage,
     ) -> Result<Vec<PhaseResult>, String> {
-        let clients: u32 = workloads.iter().map(|workload| workload.threads).sum();
-        let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
-        let threads = clients.min(cores).max(1);
-        let shared = Arc::new(Shared {
-            bench: self.clone(),
-            clock: Clock::start(),
-            workloads: workloads.iter().map(|workload| Arc::new((*workload).clone())).collect(),
-            threads,
-            barrier: Barrier::new(threads as usize + 1),
-            leaders: AtomicU32::new(workloads.first().map_or(0, |first| first.threads)),
-            stop: AtomicBool::new(false),
-        });
+        let shared = self.shared(workloads);
         let spawn = |thread| {
             let shared = Arc::clone(&shared);
             thread::spawn(move || shared.drive(thread))
         };
-        let handles: Vec<_> = (0..threads).map(spawn).collect();
+        let handles: Vec<_> = (0..shared.threads).map(spawn).collect();
         shared.barrier.wait();
         shared.barrier.wait();
         let before = usage();
@@ -72,6 +61,22 @@ impl WireBench {
         };
         Ok((0..workloads.len()).map(|place| PhaseResult::sum(parts(place), &usage)).collect())
     }
+
+    /// Returns the state that the threads share which run the clients of `workloads`.
+    pub(super) fn shared(&self, workloads: &[&Workload]) -> Arc<Shared> {
+        let clients: u32 = workloads.iter().map(|workload| workload.threads).sum();
+        let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        let threads = clients.min(cores).max(1);
+        Arc::new(Shared {
+            bench: self.clone(),
+            clock: Clock::start(),
+            workloads: workloads.iter().map(|workload| Arc::new((*workload).clone())).collect(),
+            threads,
+            barrier: Barrier::new(threads as usize + 1),
+            leaders: AtomicU32::new(workloads.first().map_or(0, |first| first.threads)),
+            stop: AtomicBool::new(false),
+        })
+    }
 }
 
 impl Shared {
@@ -79,21 +84,14 @@ impl Shared {
     /// measurement in nanoseconds of the clock, and a record for each workload. Every thread waits at the barrier three
     /// times, even if its clients could not connect, so that no other thread waits forever.
     fn drive(self: &Arc<Self>, thread: u32) -> io::Result<(u64, Vec<Recorder>)> {
-        let connect = || -> io::Result<_> {
-            let runtime = Builder::new_current_thread().enable_all().build()?;
-            let clients = runtime.block_on(self.connect(thread))?;
-            Ok((runtime, clients))
-        };
-        let connected = panics::caught(connect).map_err(io::Error::other).flatten();
+        let connected = self.connected(thread);
         self.barrier.wait();
-        let warm = connected.and_then(|(runtime, clients)| {
-            let warmed = panics::caught(|| self.warm_up(&runtime, clients)).map_err(io::Error::other);
-            warmed.map(|(clients, warm_up)| (runtime, clients, warm_up))
-        });
+        let warm = connected
+            .and_then(|connected| panics::caught(|| self.warm_up(connected)).map_err(io::Error::other));
         self.barrier.wait();
         self.barrier.wait();
         let start = self.clock.now();
-        let (runtime, clients, warm_up) = warm.inspect_err(|_| self.stop.store(true, Ordering::SeqCst))?;
+        let (connected, warm_up) = warm.inspect_err(|_| self.stop.store(true, Ordering::SeqCst))?;
         let end = |place: usize, client: u32| match (place, self.workloads.get(place)) {
             (0, Some(workload)) => End {
                 time: workload.nanoseconds().map_or(u64::MAX, |length| start + length),
@@ -103,26 +101,45 @@ impl Shared {
             _ => End { time: u64::MAX, operations: u64::MAX, role: Role::Follower },
         };
         let mixes: Vec<_> = self.workloads.iter().map(|workload| Mix::new(workload)).collect();
-        let round = self.round(clients, &mixes, end);
-        let measured = panics::caught(|| runtime.block_on(LocalSet::new().run_until(round)));
+        let recorders = self.recorders(start);
+        let measured = panics::caught(|| self.round(connected, &mixes, end, &recorders));
         let measured = measured.inspect_err(|_| self.stop.store(true, Ordering::SeqCst));
-        let (_, mut recorders) = measured.map_err(io::Error::other)?;
-        recorders.iter_mut().zip(&warm_up).for_each(|(recorder, warm_up)| recorder.add_faults(warm_up));
-        Ok((start, recorders))
+        measured.map_err(io::Error::other)?;
+        for (recorder, warm_up) in recorders.iter().zip(&warm_up) {
+            recorder.borrow_mut().add_faults(&warm_up.borrow());
+        }
+        Ok((start, recorders.iter().map(|recorder| recorder.borrow().clone()).collect()))
+    }
+
+    /// Connects the clients of the thread with the index `thread`. A panic is an error.
+    pub(super) fn connected(&self, thread: u32) -> io::Result<Connected> {
+        let connect = || -> io::Result<_> {
+            let runtime = Builder::new_current_thread().enable_all().build()?;
+            let clients = runtime.block_on(self.connect(thread))?;
+            Ok(Connected { runtime, clients })
+        };
+        panics::caught(connect).map_err(io::Error::other).flatten()
+    }
+
+    /// Creates an empty record for each workload, which begins at `start` in nanoseconds of the clock.
+    fn recorders(&self, start: u64) -> Vec<SharedRecorder> {
+        let new = |workload: &Arc<Workload>| Rc::new(RefCell::new(Recorder::new(start, workload.slice())));
+        self.workloads.iter().map(new).collect()
     }
 
     /// Runs the warm-up of the clients of one thread, for the time that the first workload specifies. Returns the
     /// clients, and a record for each workload, of which only the faults count; no record if no workload has a warm-up.
-    fn warm_up(self: &Arc<Self>, runtime: &Runtime, clients: Vec<Placed>) -> (Vec<Placed>, Vec<Recorder>) {
+    fn warm_up(self: &Arc<Self>, connected: Connected) -> (Connected, Vec<SharedRecorder>) {
         let steady = self.workloads.iter().map(|workload| workload.warm_up());
         let mixes: Vec<_> = steady.map(|steady| Mix::new(&steady?)).collect();
         let Some(first) = self.workloads.first().filter(|_| mixes.iter().any(Option::is_some)) else {
-            return (clients, Vec::new());
+            return (connected, Vec::new());
         };
-        let time = self.clock.now() + (first.warmup_seconds * 1e9) as u64;
-        let end = End { time, operations: u64::MAX, role: Role::WarmUp };
-        let round = self.round(clients, &mixes, |_, _| end);
-        runtime.block_on(LocalSet::new().run_until(round))
+        let start = self.clock.now();
+        let time = start + (first.warmup_seconds * 1e9) as u64;
+        let end = End { time, operations: u64::MAX, role: Role::Alone };
+        let recorders = self.recorders(start);
+        (self.round(connected, &mixes, |_, _| end, &recorders), recorders)
     }
 
     /// Connects the share of all workloads' clients that the thread with the index `thread` runs.
@@ -138,17 +155,28 @@ impl Shared {
         Ok(clients)
     }
 
-    /// Runs each client on the mix of its workload, up to the limits that `end` returns for it. Returns the clients,
-    /// and one record for each workload. A client without a mix does nothing.
-    async fn round(
+    /// Runs each client on the mix of its workload, up to the limits that `end` returns for it, and adds its operations to
+    /// the record of its workload in `recorders`. Returns the clients. A client without a mix does nothing.
+    pub(super) fn round(
+        self: &Arc<Self>,
+        Connected { runtime, clients }: Connected,
+        mixes: &[Option<Mix>],
+        end: impl Fn(usize, u32) -> End,
+        recorders: &[SharedRecorder],
+    ) -> Connected {
+        let run = self.run_clients(clients, mixes, end, recorders);
+        let clients = runtime.block_on(LocalSet::new().run_until(run));
+        Connected { runtime, clients }
+    }
+
+    async fn run_clients(
         self: &Arc<Self>,
         clients: Vec<Placed>,
         mixes: &[Option<Mix>],
         end: impl Fn(usize, u32) -> End,
-    ) -> (Vec<Placed>, Vec<Recorder>) {
+        recorders: &[SharedRecorder],
+    ) -> Vec<Placed> {
         let start = self.clock.now();
-        let new = |workload: &Arc<Workload>| Rc::new(RefCell::new(Recorder::new(start, workload.slice())));
-        let recorders: Vec<_> = self.workloads.iter().map(new).collect();
         let mut tasks = Vec::new();
         for mut placed in clients {
             let (Some(workload), Some(recorder)) =
@@ -173,8 +201,7 @@ impl Shared {
         for task in tasks {
             clients.extend(self.joined(task).await);
         }
-        let recorders = recorders.iter().map(|recorder| recorder.borrow().clone()).collect();
-        (clients, recorders)
+        clients
     }
 
     /// Waits until a client's task has ended, and returns the client for further use. A panic is a fault of its
@@ -202,8 +229,16 @@ impl Shared {
 /// Task that runs one client of a benchmark over the wire, and returns it as `C` at its end.
 struct ClientTask<C> {
     task: task::JoinHandle<C>,
-    /// Record of the operations of the client's workload, shared by all clients of the workload on this thread.
-    recorder: Rc<RefCell<Recorder>>,
+    recorder: SharedRecorder,
+}
+
+/// Record of the operations of a workload, shared by all of its clients on one thread.
+type SharedRecorder = Rc<RefCell<Recorder>>;
+
+/// Clients of one thread, with the runtime that runs them.
+pub(super) struct Connected {
+    runtime: Runtime,
+    clients: Vec<Placed>,
 }
 
 /// Client of a benchmark over the wire, with its number among the clients of its workload, and the index of the

@@ -7,6 +7,7 @@ mod other_program;
 mod pacing_timer;
 mod pipelined_client;
 mod server;
+mod slices;
 mod unmeasured_requests;
 
 use super::{
@@ -42,7 +43,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     let bench = WireBench { address: server.address, data, live: Arc::clone(&live), is_load: false };
     let mut measurements = Vec::new();
     for cells in job.steps() {
-        measurements.extend(step(&server, &bench, cells)?);
+        measurements.extend(step(&server, &bench, cells, job.in_slices)?);
     }
     let reopens = can_start_again(&first.target);
     let mut verified = if reopens { None } else { Some(bench.verify(&first.workload, job.verified)?) };
@@ -69,13 +70,22 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
             verified.add_to(measurement);
         }
     }
-    drop_unequal_sizes(measurements.iter_mut().zip(&job.cells));
+    // In a comparison all stores write equally often.
+    if !job.in_slices {
+        drop_unequal_sizes(measurements.iter_mut().zip(&job.cells));
+    }
     let reports = job.cells.iter().zip(measurements);
     Ok(reports.map(|(cell, measurement)| Report::of(cell, Outcome::Measured(measurement))).collect())
 }
 
-/// Measures cells that run at the same time on one server. Returns one measurement for each cell.
-fn step(server: &Server, bench: &WireBench, cells: &[Cell]) -> Result<Vec<Measurement>, String> {
+/// Measures cells that run at the same time on one server; with `in_slices` one cell, in the slices that another process
+/// requests. Returns one measurement for each cell.
+fn step(
+    server: &Server,
+    bench: &WireBench,
+    cells: &[Cell],
+    in_slices: bool,
+) -> Result<Vec<Measurement>, String> {
     if cells.iter().any(|cell| cell.workload.step != CellKind::Operations) {
         return Err("over the wire only operations can be measured".into());
     }
@@ -90,7 +100,10 @@ fn step(server: &Server, bench: &WireBench, cells: &[Cell]) -> Result<Vec<Measur
         let expired_keys = expires.then(|| unmeasured_requests::expired_keys(server.address)).flatten();
         ProcessUsage { timer_syncs, expired_keys, ..used }
     };
-    let phases = bench.run(&workloads, &usage)?;
+    let phases = match (in_slices, workloads.as_slice()) {
+        (true, [workload]) => vec![bench.serve_slices(workload, &meter, &usage)?],
+        _ => bench.run(&workloads, &usage)?,
+    };
     let usage = phases.first().map(|phase| phase.usage.clone()).unwrap_or_default();
     let keys = unmeasured_requests::count_keys(server.address);
     let exact = cells.iter().all(|cell| cell.workload.has_exact_keys());
@@ -100,7 +113,10 @@ fn step(server: &Server, bench: &WireBench, cells: &[Cell]) -> Result<Vec<Measur
     };
     let mut measurements = Vec::new();
     for (phase, cell) in phases.into_iter().zip(cells) {
-        let mut measurement = phase.measurement(&cell.workload, cells.len());
+        // In a comparison, the slower stores need longer for equal work.
+        let seconds = cell.workload.seconds.filter(|_| !in_slices);
+        let workload = Workload { seconds, ..cell.workload.clone() };
+        let mut measurement = phase.measurement(&workload, cells.len());
         (measurement.keys_before, measurement.keys_after) = (Some(keys_before), Some(alive));
         // The outcome of a failed write is unknown; the failure is counted already.
         if keys.is_err() || (exact && measurement.errors == 0) {

@@ -24,7 +24,7 @@ use std::{
 };
 
 /// Maximum size in bytes of one file write of deferred work.
-const PIECE: usize = 1 << 20;
+pub const PIECE: usize = 1 << 20;
 /// Length of the value in a log record that stands for a deleted key.
 const DELETED: u32 = u32::MAX;
 /// Number of bytes of a log record before its key: the lengths of key and value.

@@ -12,6 +12,7 @@ use crate::engine::{
 };
 pub use config::{CALIBRATION, Call, CallKind, Cost, PAGE, Part, ProcessMemory, Record, Span, Stall, Truth};
 use cost::Meter;
+pub use known_file_writes::PIECE;
 use known_file_writes::{Files, ReadFile};
 use std::{
     collections::BTreeMap,

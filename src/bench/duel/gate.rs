@@ -1,0 +1,98 @@
+//! Gates of a duel (`--gate`): counts per operation that hardly vary, so that an increase of 1% can be shown.
+
+use super::finding::{ALLOCATIONS, DuelMetric, Finding, WRITE_CALLS, logarithms};
+use crate::bench::{
+    plan::options::Gate,
+    result::{
+        Run, Side,
+        interleaved_comparison::Comparison,
+        statistics::{looks::FIRST_LOOK, real, squares},
+    },
+};
+
+/// Increase of a count per operation, as a fraction, that breaks a gate.
+const MAX_INCREASE: f64 = 0.01;
+/// Increase of a count per operation, as a fraction, that the confidence interval must exclude for a gate to be broken.
+const EXCLUDED: f64 = 0.005;
+/// Count per operation below which there are none: a store may do something once that no operation does.
+const NONE: f64 = 0.001;
+/// Largest standard deviation between blocks, of the logarithm of the ratio of both programs' counts, for which a gate
+/// decides.
+const MAX_DEVIATION: f64 = 0.003;
+
+/// Verdict of a gate on the new program in one comparison.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum GateVerdict {
+    /// The count per operation is not shown to have increased by 1%.
+    Kept(String),
+    /// The count per operation has increased by at least 1%.
+    Broken(String),
+    /// The count does not decide.
+    CannotTell(String),
+}
+
+/// Judges the new program in a comparison by one gate. The texts name the metric.
+pub(super) fn judge(gate: Gate, run: &Run, comparison: &Comparison) -> GateVerdict {
+    let metric: &'static DuelMetric = match gate {
+        Gate::Allocations => &ALLOCATIONS,
+        Gate::WriteCalls => &WRITE_CALLS,
+    };
+    let title = metric.title;
+    let values = |side| metric.values(run, comparison, side);
+    let too_few = || GateVerdict::CannotTell(format!("{title}: not measured in {FIRST_LOOK} blocks"));
+    if Side::BOTH.into_iter().any(|side| values(side).count() < FIRST_LOOK as usize) {
+        return too_few();
+    }
+    let [was_zero, is_zero] = Side::BOTH.map(|side| values(side).all(|(_, value)| value < NONE));
+    match (was_zero, is_zero) {
+        (_, true) => return GateVerdict::Kept(format!("{title}: none now")),
+        (true, false) => return GateVerdict::Broken(format!("{title}: none before, some now")),
+        (false, false) => {}
+    }
+    let Some(Finding { pair, .. }) = Finding::of(run, comparison, metric) else { return too_few() };
+    let [new, old] = [Side::New, Side::Old].map(|side| logarithms(run, comparison, side, metric));
+    let ratios: Vec<f64> = new.iter().filter_map(|(block, new)| Some(new - old.get(block)?)).collect();
+    let deviation = (squares(&ratios) / (real(ratios.len()) - 1.0)).sqrt();
+    decide(title, pair.ratio, pair.interval, deviation)
+}
+
+/// Judges the ratio of the new program's count per operation to that of the old one, with its confidence interval.
+/// `deviation` is the standard deviation of its logarithm between blocks.
+fn decide(title: &str, ratio: f64, (low, high): (f64, f64), deviation: f64) -> GateVerdict {
+    let text = format!("{title}: new / old is {ratio:.4} (95% interval {low:.4} to {high:.4})");
+    match (ratio >= 1.0 + MAX_INCREASE && low > 1.0 + EXCLUDED, deviation < MAX_DEVIATION) {
+        (true, true) => GateVerdict::Broken(text),
+        (false, true) => GateVerdict::Kept(text),
+        (_, false) => GateVerdict::CannotTell(format!(
+            "{text}; the ratio varies by {:.1}% between blocks, and a gate needs less than {:.1}%",
+            deviation * 100.0,
+            MAX_DEVIATION * 100.0
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gate_breaks_from_one_percent_on_if_the_interval_excludes_half_of_it() {
+        let word = |ratio, interval, deviation| match decide("calls", ratio, interval, deviation) {
+            GateVerdict::Kept(_) => "kept",
+            GateVerdict::Broken(_) => "broken",
+            GateVerdict::CannotTell(text) => {
+                assert!(
+                    text.ends_with("varies by 0.4% between blocks, and a gate needs less than 0.3%"),
+                    "{text}"
+                );
+                "cannot tell"
+            }
+        };
+        assert_eq!(word(1.012, (1.009, 1.015), 0.001), "broken");
+        assert_eq!(word(1.2, (1.2, 1.2), 0.0), "broken");
+        assert_eq!(word(1.009, (1.008, 1.010), 0.001), "kept");
+        assert_eq!(word(1.012, (1.004, 1.020), 0.002), "kept");
+        assert_eq!(word(0.9, (0.89, 0.91), 0.001), "kept");
+        assert_eq!(word(1.2, (1.19, 1.21), 0.004), "cannot tell");
+    }
+}
