@@ -25,7 +25,8 @@ Examples:
   kvbench duel --crate redb --base 4.4.0 --head ../redb --mix get=1 --keys 100k
 
 For each store and workload, processes of both programs take turns, and the sentence says whether the new one is \
-slower. Each is a comparison of its own: of 40 comparisons of equal programs about one is called slower by chance.
+slower. All comparisons are corrected together: equal programs differ in at most one of 20 duels, and the more stores \
+and workloads there are, the more blocks each needs.
 
 Exit code: 0 when each store is faster, equal within --detect, or slower by less than --detect; 1 when one is slower, \
 breaks a --gate, or fails in NEW only; 2 when that cannot be told for some store, or nothing could be measured.";
@@ -191,7 +192,12 @@ impl Duel {
             keys: self.keys,
             threads: self.threads,
             warmup_seconds: self.warm_up,
-            interleave: Some(Interleave { detect: Some(self.detect), budget_seconds: self.budget }),
+            interleave: Some(Interleave {
+                detect: Some(self.detect),
+                budget_seconds: self.budget,
+                min_blocks: 0,
+                is_default: false,
+            }),
             duel: Some(duel),
             gates: self.gate,
             seed: self.seed,

@@ -131,6 +131,34 @@ fn a_planted_gain_is_no_loss() {
     finds(dir.path(), &slowed, Path::new(KVBENCH), NO_LOSS, " (95% interval ");
 }
 
+/// Allocations are not counted in C, nor write calls where nothing is written to files: the rates decide alone.
+#[cfg(feature = "lmdb")]
+#[test]
+fn a_gate_of_what_is_not_counted_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut flags = READS.to_vec();
+    flags[1] = "lmdb,btree";
+    flags[3] = "no,memory";
+    let gates = ["--gate", "allocations,write-calls", "--budget", "1m", "--detect", "90%"];
+    let output = duel(dir.path(), Path::new(KVBENCH), Path::new(KVBENCH), &[&flags[..], &gates].concat());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), NO_LOSS, "{text}\n{}", stderr(&output));
+    let after = |subject: &str, count| {
+        let lines = text.lines().skip_while(|line| !line.starts_with(subject));
+        lines.skip(1).take(count).map(str::trim).collect::<Vec<_>>().join("\n")
+    };
+    let of_lmdb = after("lmdb, get, fsync no: ", 2);
+    assert!(
+        of_lmdb.starts_with("gate kept: allocations per operation: not counted for this store\n"),
+        "{text}"
+    );
+    let in_memory = after("btree, get, in memory: ", 2);
+    assert!(
+        in_memory.ends_with("gate kept: write calls per operation: not counted for this store"),
+        "{text}"
+    );
+}
+
 /// An allocation in each call is found, whatever the rates are; the same the other way round is no loss.
 #[cfg(feature = "fault-injection")]
 #[test]
@@ -260,7 +288,12 @@ fn each_steady_workload_of_a_suite_is_a_comparison_of_two_programs() {
         suite: suites::find("ycsb"),
         stores: vec!["btree".into()],
         durabilities: vec![Durability::Memory],
-        interleave: Some(Interleave { detect: Some(Margin::default()), budget_seconds: 60.0 }),
+        interleave: Some(Interleave {
+            detect: Some(Margin::default()),
+            budget_seconds: 60.0,
+            min_blocks: 0,
+            is_default: false,
+        }),
         duel: Some(Duel { old: program(), new: program() }),
         ..Options::default()
     };

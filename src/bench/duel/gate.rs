@@ -1,6 +1,6 @@
 //! Gates of a duel (`--gate`): counts per operation that hardly vary, so that an increase of 1% can be shown.
 
-use super::finding::{ALLOCATIONS, DuelMetric, Finding, WRITE_CALLS, logarithms};
+use super::finding::{ALLOCATIONS, DuelMetric, Finding, WRITE_CALLS, cell, logarithms};
 use crate::bench::{
     plan::options::Gate,
     result::{
@@ -14,8 +14,10 @@ use crate::bench::{
 const MAX_INCREASE: f64 = 0.01;
 /// Increase of a count per operation, as a fraction, that the confidence interval must exclude for a gate to be broken.
 const EXCLUDED: f64 = 0.005;
-/// Count per operation below which there are none: a store may do something once that no operation does.
-const NONE: f64 = 0.001;
+/// Count per operation that is negligible: a store may do something now and then that no operation does.
+const NEGLIGIBLE: f64 = 0.001;
+/// Count per operation that is a loss if it was negligible before.
+const NOTICEABLE: f64 = 0.01;
 /// Largest standard deviation between blocks, of the logarithm of the ratio of both programs' counts, for which a gate
 /// decides.
 const MAX_DEVIATION: f64 = 0.003;
@@ -23,7 +25,7 @@ const MAX_DEVIATION: f64 = 0.003;
 /// Verdict of a gate on the new program in one comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum GateVerdict {
-    /// The count per operation is not shown to have increased by 1%.
+    /// The count per operation is not shown to have increased by 1%, or is not counted for this store.
     Kept(String),
     /// The count per operation has increased by at least 1%.
     Broken(String),
@@ -38,15 +40,25 @@ pub(super) fn judge(gate: Gate, run: &Run, comparison: &Comparison) -> GateVerdi
         Gate::WriteCalls => &WRITE_CALLS,
     };
     let title = metric.title;
+    let is_counted = cell(run, comparison, Side::New).is_none_or(|cell| match gate {
+        Gate::Allocations => cell.workload.counts_allocations,
+        Gate::WriteCalls => cell.target.persistent,
+    });
+    if !is_counted {
+        return GateVerdict::Kept(format!("{title}: not counted for this store"));
+    }
     let values = |side| metric.values(run, comparison, side);
     let too_few = || GateVerdict::CannotTell(format!("{title}: not measured in {FIRST_LOOK} blocks"));
     if Side::BOTH.into_iter().any(|side| values(side).count() < FIRST_LOOK as usize) {
         return too_few();
     }
-    let [was_zero, is_zero] = Side::BOTH.map(|side| values(side).all(|(_, value)| value < NONE));
+    let [was_zero, is_zero] = Side::BOTH.map(|side| values(side).all(|(_, value)| value < NEGLIGIBLE));
     match (was_zero, is_zero) {
         (_, true) => return GateVerdict::Kept(format!("{title}: none now")),
-        (true, false) => return GateVerdict::Broken(format!("{title}: none before, some now")),
+        (true, false) if values(Side::New).all(|(_, value)| value >= NOTICEABLE) => {
+            return GateVerdict::Broken(format!("{title}: none before, some now"));
+        }
+        (true, false) => return GateVerdict::CannotTell(format!("{title}: none before, hardly any now")),
         (false, false) => {}
     }
     let Some(Finding { pair, .. }) = Finding::of(run, comparison, metric) else { return too_few() };

@@ -14,8 +14,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Default of `--seconds` if stores take turns: running time in seconds of each store in a block.
-const BLOCK_SECONDS: f64 = 2.0;
 /// Default of `--budget`: maximum time to compare the stores of one row of a table, in seconds.
 pub const DEFAULT_BUDGET: f64 = 600.0;
 
@@ -109,6 +107,11 @@ pub struct Interleave {
     pub detect: Option<Margin>,
     /// `--budget`: maximum time to compare the stores of one row of a table, in seconds.
     pub budget_seconds: f64,
+    /// Minimum number of blocks, whatever the budget is; 0 if the user gave the budget.
+    pub min_blocks: u32,
+    /// `true` if the user has not asked for turns, so that the stores are measured one after the other where memory or
+    /// disk cannot hold all of them.
+    pub is_default: bool,
 }
 
 /// Count per operation whose increase from one program of a duel to the other is a loss too (`--gate`).
@@ -224,12 +227,10 @@ impl Default for CustomWorkload {
 }
 
 impl Options {
-    /// Returns the duration of a measurement in seconds, from `--seconds`, `--quick` or `--full`, or the default if stores
-    /// take turns. `None`: the suite chooses, or the measurement ends by operations.
+    /// Returns the duration of a measurement in seconds, from `--seconds`, `--quick` or `--full`. `None`: the suite chooses, or the measurement ends by operations.
     pub fn wanted_seconds(&self) -> Option<f64> {
         let preset = self.conduct.preset.filter(|_| self.operations.is_none());
-        let in_block = self.interleave.map(|_| BLOCK_SECONDS);
-        self.seconds.or_else(|| preset.map(|preset| preset.seconds)).or(in_block)
+        self.seconds.or_else(|| preset.map(|preset| preset.seconds))
     }
 
     /// Returns a copy of the options with the number of keys of `--quick` or `--full`, if `--keys` is absent.

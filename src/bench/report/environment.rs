@@ -85,7 +85,7 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
         ("Calibration", place.calibration.as_ref().map_or_else(|| "not calibrated".into(), calibration)),
         ("Compiler", text(&place.rustc)),
         ("Libraries", libraries.collect::<Vec<_>>().join(", ")),
-        ("Repetitions", run.repetitions.to_string()),
+        ("Repetitions", repetitions(run)),
     ];
     let parts = run.samples.iter().filter_map(|sample| Some(sample.disturbance?.part()));
     if let Some(most) = parts.reduce(f64::max) {
@@ -167,6 +167,16 @@ fn limit(bytes: u64, driver: Option<u64>) -> String {
     match driver {
         Some(driver) => format!("{} for each store, and {} for the driver", short(bytes), short(driver)),
         None => format!("{} for each store with the driver", short(bytes)),
+    }
+}
+
+/// Returns the number of repetitions of a run as text; of one with interleaved comparisons, the numbers of their blocks.
+fn repetitions(run: &Run) -> String {
+    let blocks = || run.comparisons.iter().map(|comparison| comparison.blocks.len());
+    match (blocks().min(), blocks().max()) {
+        (Some(fewest), Some(most)) if fewest == most => format!("{most} blocks"),
+        (Some(fewest), Some(most)) => format!("{fewest} to {most} blocks"),
+        _ => run.repetitions.to_string(),
     }
 }
 

@@ -232,8 +232,9 @@ pub fn data(report: &Report<'_>, promises: &[StoreProperties]) -> Result<String,
         let cells = contest.entries.iter().filter_map(|entry| {
             let rates = entry.by_repetition(&THROUGHPUT);
             let store = promises.iter().position(|promise| promise.label == entry.label())?;
-            let rates: Vec<_> =
-                (0..entry.run.repetitions).map(|number| rates.get(&number).copied()).collect();
+            let rates: Vec<_> = (0..entry.run.repetitions_of(&entry.cell.id))
+                .map(|number| rates.get(&number).copied())
+                .collect();
             let p99_us = entry.spread(&P99).map(|spread| spread.median);
             let durability = Level::of(&entry.cell.target).durability_word();
             let (kill, power_cut) = losses(&entry.cell.target);

@@ -216,7 +216,7 @@ impl<'a> Entry<'a> {
         if let State::Unsupported(reason) = &self.state {
             remarks.push(format!("n/a: {reason}."));
         }
-        let wanted = usize::try_from(self.run.repetitions).unwrap_or(usize::MAX);
+        let wanted = usize::try_from(self.run.repetitions_of(&self.cell.id)).unwrap_or(usize::MAX);
         let found = self.run.samples.iter().filter(|sample| sample.cell == self.cell.id).count();
         if self.state == State::Sound && found < wanted {
             remarks.push(format!("{found} of {wanted} repetitions so far."));

@@ -356,11 +356,7 @@ fn explain_floor<'c>(text: &mut String, run: &Run, mut cells: impl Iterator<Item
 }
 
 fn is_complete(run: &Run, cell: &Cell) -> bool {
-    let own = run.comparisons.iter().find(|comparison| comparison.cells.contains(&cell.id));
-    let blocks = own.and_then(|comparison| u32::try_from(comparison.blocks.len()).ok());
-    // Cells of an interleaved run that are not compared are measured once.
-    let once = if run.comparisons.is_empty() { run.repetitions } else { 1 };
-    (0..blocks.unwrap_or(once)).all(|repetition| run.has(&cell.id, repetition))
+    (0..run.repetitions_of(&cell.id)).all(|repetition| run.has(&cell.id, repetition))
 }
 
 /// Returns the median of a cell's main metric as text, of throughput with the p99 latency; "failed" if a repetition

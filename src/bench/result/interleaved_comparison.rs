@@ -59,9 +59,9 @@ pub struct Slicing {
     pub discarded_seconds: f64,
     /// Work that each store does in a block (a repetition of the comparison).
     pub work: Work,
-    /// Stores that do less work in a block, because they would take too long for `work`; absent if there are none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub less_work: Option<LessWork>,
+    /// Stores that do less work in a block, because they would take too long for `work`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub less_work: Vec<LessWork>,
     /// Rates that the pilot measured, one for each store that did not fail.
     pub pilot: Vec<PilotRate>,
     /// `true` if each store's rate in turns is within 3% of its rate alone; `false` if slices reached their maximum
@@ -88,19 +88,17 @@ impl Slicing {
 
     /// Returns the work that a store does in a block. `store` is the index of its cell.
     pub fn work_of(&self, store: usize) -> Work {
-        match &self.less_work {
-            Some(less) if less.stores.contains(&store) => Work::Operations(less.operations),
-            _ => self.work,
-        }
+        let less = self.less_work.iter().find(|less| less.store == store);
+        less.map_or(self.work, |less| Work::Operations(less.operations))
     }
 }
 
-/// Stores that do less work than the others in a block of an interleaved comparison, because they would take too long.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// Store that does less work than others in a block of an interleaved comparison, because it would take too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LessWork {
-    /// Indices of the stores' cells in the comparison's list of cells.
-    pub stores: Vec<usize>,
-    /// Number of operations that each of these stores does in a block.
+    /// Index of the store's cell in the comparison's list of cells.
+    pub store: usize,
+    /// Number of operations that the store does in a block.
     pub operations: u64,
 }
 

@@ -29,7 +29,7 @@ pub use cell::{
     Target, Workload,
 };
 pub use duel::{BuildDescription, Duel, Program};
-use interleaved_comparison::{Comparison, Work};
+use interleaved_comparison::{Comparison, LessWork, Work};
 pub use measurement::{Disturbance, FileSize, Latency, Measurement};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -66,7 +66,7 @@ pub struct Run {
     /// Stores that were asked for but are not measured, at all or in one setting, each with the reason.
     #[serde(default)]
     pub left_out: Vec<String>,
-    /// Number of measurements of each cell; if stores took turns, the largest number of blocks of a comparison.
+    /// Number of measurements of each cell that is in no interleaved comparison.
     pub repetitions: u32,
     /// Results so far, one for each measured cell and repetition, in the order of measurement.
     pub samples: Vec<Sample>,
@@ -268,17 +268,17 @@ impl Run {
     /// there are none.
     #[expect(clippy::cast_precision_loss, reason = "a text")]
     pub fn less_work_text(&self, comparison: &Comparison) -> Option<String> {
-        let slicing = comparison.slicing.as_ref()?;
-        let less = slicing.less_work.as_ref()?;
+        let slicing = comparison.slicing.as_ref().filter(|slicing| !slicing.less_work.is_empty())?;
         let Work::Operations(all) = slicing.work else { return None };
-        let column = |store: &usize| {
-            let id = comparison.cells.get(*store)?;
-            Some(self.cells.iter().find(|cell| cell.id == *id)?.column.as_str())
+        let text = |less: &LessWork| {
+            let id = comparison.cells.get(less.store)?;
+            let column = &self.cells.iter().find(|cell| cell.id == *id)?.column;
+            Some(format!("{column} {}", number_format::grouped(less.operations as f64)))
         };
-        let stores: Vec<&str> = less.stores.iter().filter_map(column).collect();
-        let [less, all] = [less.operations, all].map(|count| number_format::grouped(count as f64));
+        let stores: Vec<String> = slicing.less_work.iter().filter_map(text).collect();
+        let all = number_format::grouped(all as f64);
         Some(format!(
-            "less work in a block, {less} operations in place of {all}, for the slowest: {}",
+            "operations in a block, in place of {all}, of stores that are far slower: {}",
             stores.join(", ")
         ))
     }
@@ -291,10 +291,18 @@ impl Run {
         (own.and_then(|comparison| comparison.looks.clone()).unwrap_or_else(Looks::once), margin)
     }
 
+    /// Returns the number of measurements that a cell has in a complete run: the blocks of its interleaved comparison or,
+    /// without one, the repetitions of the run.
+    pub fn repetitions_of(&self, cell: &str) -> u32 {
+        let blocks =
+            self.comparison(cell).map(|comparison| comparison.blocks.len()).filter(|count| *count > 0);
+        blocks.map_or(self.repetitions, |blocks| u32::try_from(blocks).unwrap_or(u32::MAX))
+    }
+
     /// Returns `true` if other processes took more of the CPUs during the measurement than the run allows. Always
-    /// `false` in a run with interleaved comparisons: what disturbs a block disturbs all its stores.
+    /// `false` for a cell of an interleaved comparison: what disturbs a block disturbs all its stores.
     pub fn is_disturbed(&self, sample: &Sample) -> bool {
-        let limit = self.environment.foreign_limit.filter(|_| self.comparisons.is_empty());
+        let limit = self.environment.foreign_limit.filter(|_| self.comparison(&sample.cell).is_none());
         limit.zip(sample.disturbance).is_some_and(|(limit, found)| found.part() > limit)
     }
 

@@ -7,7 +7,7 @@
 
 use super::{
     affinity::Pinned,
-    free_space, in_process,
+    allocations, free_space, in_process,
     interleave::{pause_process, slice},
     interrupt,
     job_messages::{Job, Report},
@@ -18,6 +18,7 @@ use crate::bench::{
     plan::{options::Cpus, unsupported},
     result::{Access, Cell, Outcome},
 };
+use nix::sys::signal::{SigSet, Signal};
 use std::{
     env, fs,
     io::{self, BufRead, BufReader, Write},
@@ -170,11 +171,15 @@ pub fn serve() -> io::Result<()> {
         }
     }
     let directory = job.directory.clone();
-    #[cfg(target_os = "linux")]
     if job.in_slices {
+        #[cfg(target_os = "linux")]
         pause_process::resume_without_parent()?;
+        // If the parent is killed while the server of this job is stopped, the kernel ends the process group with SIGHUP.
+        // This process goes on: it finds the end of its standard input, and cleans up.
+        SigSet::from_iter([Signal::SIGHUP]).thread_block()?;
     }
     thread::spawn(move || {
+        allocations::leave_out(true);
         // Only the requests of a comparison follow the job on standard input. It ends when the parent exits.
         slice::listen(io::stdin().lock());
         let _none_starts = over_wire::kill_server();

@@ -1,7 +1,8 @@
 //! `--dry-run`: the cells that a run would measure, the estimated time, and the disk space needed.
 
 use super::{
-    Error, attempts::verified_at_most, check, find_rate, free_space, interleave, order::jobs, verification,
+    Error, attempts::verified_at_most, check, find_rate, free_space, interleave, order::jobs, planned,
+    verification,
 };
 use crate::{
     bench::{
@@ -36,7 +37,8 @@ const START: f64 = 0.5;
 ///
 /// Returns an error if the options cannot be measured.
 pub fn text(options: &Options) -> Result<String, Error> {
-    let plan = check(options)?;
+    let (options, plan) = planned(&Options { resume: false, ..options.clone() })?;
+    let options = &options;
     let jobs = jobs(&plan.cells);
     let most = verified_at_most(&options.conduct);
     let once = jobs.iter().map(|cells| seconds(cells, most)).sum::<f64>();

@@ -62,6 +62,7 @@ use result_writer::{measured_words, record, save, stopped};
 use std::{
     fs::{self, File},
     io::{self, BufReader, IsTerminal},
+    path::Path,
 };
 
 /// Measures the cells that the options ask for, and returns the results, which are also written to
@@ -74,8 +75,8 @@ use std::{
 /// `--resume`, a file cannot be read or written, `--resume` meets the result of another run, or SIGINT or SIGTERM stops
 /// the run. A measurement that fails is no error: see [`verdict`].
 pub fn run(options: &Options) -> Result<Run, Error> {
-    let plan = check(options)?;
-    let options = &options.filled();
+    let (options, plan) = planned(options)?;
+    let options = &options;
     job_messages::remove_leftovers(&options.directory);
     let mut run = match options.resume {
         true => resume(options, plan)?,
@@ -136,6 +137,42 @@ fn check(options: &Options) -> Result<Plan, Error> {
         }
     }
     Ok(plan)
+}
+
+/// Returns the options as they are measured, with the cells: without turns if the user has not asked for turns and the
+/// stores do not fit into memory or on the disk together. A run that is continued has turns if it had them.
+fn planned(options: &Options) -> Result<(Options, Plan), Error> {
+    let plan = check(options)?;
+    let filled = options.filled();
+    let Some(interleave) = filled.interleave.filter(|interleave| interleave.is_default) else {
+        return Ok((filled, plan));
+    };
+    let reason = match options.resume {
+        true => read_result(&options.output)?.comparisons.is_empty().then(String::new),
+        false => {
+            let comparisons = interleave::comparisons(&plan.cells, interleave);
+            let memory = || interleave::check_memory(&comparisons, &plan.cells);
+            let fits = free_space::check(&filled, &plan.cells).and_then(|()| memory());
+            fits.err().filter(|_| !options.ignores_space)
+        }
+    };
+    let Some(reason) = reason else { return Ok((filled, plan)) };
+    if !reason.is_empty() {
+        eprintln!("kvbench: stores are measured one after the other, without turns: {reason}");
+    }
+    let one_by_one = Options { interleave: None, ..options.clone() };
+    let plan = check(&one_by_one)?;
+    Ok((one_by_one.filled(), plan))
+}
+
+/// Returns the run in a result file that is continued.
+fn read_result(path: &Path) -> Result<Run, Error> {
+    let file = File::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::NothingToResume(path.display().to_string()),
+        _ => Error::file(path)(error),
+    })?;
+    serde_json::from_reader(BufReader::new(file))
+        .map_err(|error| Error::File { path: path.into(), source: error.into() })
 }
 
 /// Returns an error if the server of `--target` does not reply, or holds keys that the run may not remove.
@@ -210,12 +247,7 @@ fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
 /// machine: such measurements do not belong in one result.
 fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
     let path = &options.output;
-    let file = File::open(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Error::NothingToResume(path.display().to_string()),
-        _ => Error::file(path)(error),
-    })?;
-    let mut run: Run = serde_json::from_reader(BufReader::new(file))
-        .map_err(|error| Error::File { path: path.clone(), source: error.into() })?;
+    let mut run = read_result(path)?;
     let differs = |what| Err(Error::Differs { path: path.clone(), what });
     if run.schema != SCHEMA_VERSION || run.version != env!("CARGO_PKG_VERSION") {
         return differs("version of kvbench");
@@ -229,8 +261,7 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
     if run.duel != options.duel {
         return differs("pair of programs");
     }
-    let is_repeated = run.comparisons.is_empty();
-    if run.cells != plan.cells || is_repeated && run.repetitions != options.repetitions {
+    if run.cells != plan.cells || run.repetitions != options.repetitions {
         return differs("plan");
     }
     run.finished &= is_complete(&run);
@@ -250,10 +281,11 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
 
 /// Returns `true` if no cell or comparison of the run is left to measure.
 fn is_complete(run: &Run) -> bool {
-    if !run.comparisons.is_empty() {
-        return run.comparisons.iter().all(|comparison| comparison.end.is_some());
-    }
-    (0..run.repetitions).all(|repetition| run.cells.iter().all(|cell| run.has(&cell.id, repetition)))
+    let is_done = |cell: &Cell| match run.comparison(&cell.id) {
+        Some(comparison) => comparison.end.is_some(),
+        None => (0..run.repetitions).all(|repetition| run.has(&cell.id, repetition)),
+    };
+    run.cells.iter().all(is_done)
 }
 
 /// Adds a result of each job for each repetition: a measurement, or without one the failure that the job has had twice,

@@ -15,7 +15,9 @@ use crate::{
             suites,
         },
         result::{
-            Commits, Loses, Order, Size, Target, latency_goal::LatencyGoal, statistics::margin::Margin,
+            Commits, Loses, Order, Size, Target,
+            latency_goal::LatencyGoal,
+            statistics::{looks::FIRST_LOOK, margin::Margin},
         },
         run,
     },
@@ -72,7 +74,8 @@ pub struct Bench {
     /// writes of all that wait, as the server does. With both, each has its own tables [default: own]
     #[arg(long, value_enum, value_delimiter = ',', conflicts_with_all = ["wire", "target"])]
     commits: Vec<Commits>,
-    /// Length of a measurement [default: the suite's; 10 s without one]
+    /// Length of a measurement [default: the suite's; 10 s without one; 2 s of each store in a block of stores that take
+    /// turns]
     #[arg(long, value_parser = positive_seconds)]
     seconds: Option<f64>,
     /// Soak: measure each store once, for this many minutes, and record what happens in each second. Shows stalls,
@@ -81,7 +84,9 @@ pub struct Bench {
         long,
         value_name = "N",
         value_parser = minutes,
-        conflicts_with_all = ["seconds", "operations", "suite", "interleave", "wire", "target", "quick", "full", "cold"]
+        conflicts_with_all = [
+            "seconds", "operations", "suite", "interleave", "detect", "budget", "wire", "target", "quick", "full", "cold",
+        ]
     )]
     minutes: Option<f64>,
     /// Search for the highest rate of operations (whether or not earlier ones have ended) at which this holds: p50, p90,
@@ -91,7 +96,7 @@ pub struct Bench {
         long,
         value_name = "p99<5ms",
         value_parser = latency_goal,
-        conflicts_with_all = ["minutes", "operations", "rate", "suite", "interleave", "quick", "full", "cold"]
+        conflicts_with_all = ["minutes", "operations", "rate", "suite", "interleave", "detect", "budget", "quick", "full", "cold"]
     )]
     find_rate: Option<LatencyGoal>,
     /// Operations of a measurement; with --seconds, whichever ends first
@@ -163,7 +168,8 @@ struct ComparisonFlags {
     /// measured, with 3%, and the command prints what this difference would need
     #[arg(long, value_name = "PERCENT", value_parser = detect, conflicts_with = "repetitions")]
     detect: Option<Margin>,
-    /// Maximum time of the comparison of the stores in one row of a table, with its loads [default: 10m]
+    /// Maximum time of the comparison of the stores in one row of a table, with its loads [default: 10m, but at least five
+    /// blocks]
     #[arg(long, value_name = "SECONDS", value_parser = positive_seconds, conflicts_with = "repetitions")]
     budget: Option<f64>,
 }
@@ -346,7 +352,12 @@ impl ComparisonFlags {
     }
 
     fn limits(&self) -> Interleave {
-        Interleave { detect: self.detect, budget_seconds: self.budget.unwrap_or(DEFAULT_BUDGET) }
+        Interleave {
+            detect: self.detect,
+            budget_seconds: self.budget.unwrap_or(DEFAULT_BUDGET),
+            min_blocks: if self.budget.is_some() { 0 } else { FIRST_LOOK },
+            is_default: !self.is_asked_for(),
+        }
     }
 }
 

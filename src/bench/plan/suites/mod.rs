@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     bench::result::{Access, Cell, Workload, comparability::Level},
-    engine::Fsync,
+    engine::{Fsync, synthetic},
 };
 use cell_builder::{CellBuilder, is_asked_for};
 pub use cell_transforms::is_alone_and_steady;
@@ -204,7 +204,10 @@ pub fn plan(options: &Options) -> Result<Plan, PlanError> {
         }
     }
     if options.gates.contains(&Gate::Allocations) {
-        cells.iter_mut().for_each(|cell| cell.workload.counts_allocations = true);
+        for cell in &mut cells {
+            let info = synthetic::info(&cell.target.store);
+            cell.workload.counts_allocations = info.is_some_and(|info| info.capabilities.counts_allocations);
+        }
     }
     let mut reasons = maker.left_out();
     let mut plan = Plan { row_heading: row_heading.into(), cells, left_out: reasons.clone() };

@@ -95,6 +95,10 @@ fn check_interleaved(options: &Options, cells: &[Cell]) -> Result<(), PlanError>
             cells.iter().any(|cell| cell.target.address.is_some() || cell.target.program.is_some()),
             "a server that kvbench did not start cannot be stopped",
         ),
+        (
+            options.is_soak || options.rate_goal.is_some(),
+            "--minutes and --find-rate are for one store at a time",
+        ),
         (!options.rates.is_empty(), "--rate starts operations that a stopped store cannot do"),
         (options.operations.is_some(), "the pilot finds the number of --operations"),
         (compared.is_empty(), "this --mix only fills or empties the store"),

@@ -171,7 +171,7 @@ pub mod tests {
             work,
             pilot: Vec::new(),
             is_like_alone: true,
-            less_work: None,
+            less_work: Vec::new(),
             seconds: 0.0,
             load_seconds: 0.0,
         }

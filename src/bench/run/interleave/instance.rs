@@ -17,8 +17,11 @@ use crate::bench::{
 use std::{
     io::{self, BufRead, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout, ExitStatus},
-    time::Instant,
+    time::{Duration, Instant},
 };
+
+/// Maximum time to wait until a killed server has ended: it may be in a sync, or free much memory.
+const END: Duration = Duration::from_secs(10);
 
 /// Store of a comparison, loaded in a process of its own. When dropped, the process is killed and its files are
 /// removed.
@@ -164,6 +167,8 @@ impl Drop for Instance {
             pause_process::kill_group(self.child.id());
             // Fails for a process that was waited for.
             let _ = self.child.wait();
+            // A server that still ends may write files.
+            pause_process::wait_for_end(&self.servers, END);
         }
         let _ = std::fs::remove_dir_all(&self.job.directory);
     }

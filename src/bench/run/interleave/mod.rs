@@ -19,7 +19,7 @@ use super::{
     error::Error,
     interference, interrupt,
     job_messages::{self, Job, Report},
-    process_usage, resource_meter,
+    order, process_usage, resource_meter,
     result_writer::{record, save, stopped},
 };
 use crate::{
@@ -27,6 +27,7 @@ use crate::{
         plan::{
             options::{Interleave, Options},
             suites,
+            unsupported::unsupported_reason,
         },
         result::{
             Cell, Disturbance, Outcome, Run,
@@ -46,21 +47,29 @@ use rand::{SeedableRng, rngs::SmallRng, seq::SliceRandom};
 use slice::Slice;
 use std::{fs, time::Instant};
 
+/// Default of `--seconds` for stores that take turns: running time in seconds of each store in a block.
+const BLOCK_SECONDS: f64 = 2.0;
 /// Minimum running time in seconds of the fastest store in a block, if the workload writes.
 const LEAST_WRITTEN: f64 = 3.0;
 /// Memory in bytes that must stay free when all stores are loaded; at most three quarters of the available memory.
 const FREE_MEMORY: f64 = 2_147_483_648.0;
 
 /// Returns the comparisons of a run: one for each row of a table with at least two cells, of two stores or, in a duel, of
-/// one store in two programs. Cells that only fill or empty the store are in none.
+/// one store in two programs. Cells that only fill or empty the store are in none, nor are those that their store cannot
+/// run, except in a duel, whose answer names them.
 pub(super) fn comparisons(cells: &[Cell], interleave: Interleave) -> Vec<Comparison> {
     let cells: Vec<&Cell> = cells.iter().filter(|cell| !cell.reference).collect();
-    let comparison = |(table, row): (&str, &str)| {
+    let is_duel = cells.iter().any(|cell| cell.target.side.is_some());
+    let is_able = |cell: &Cell| is_duel || unsupported_reason(cell).is_none();
+    let compared = cells.iter().filter(|cell| suites::is_alone_and_steady(cell) && is_able(cell));
+    let compared: Vec<&Cell> = compared.copied().collect();
+    let row_of = |cell: &Cell| (cell.table.clone(), cell.row.clone());
+    let comparison = |(table, row): (String, String)| {
         let is_only_row = cells.iter().all(|cell| cell.table != table || cell.row == row);
-        let own = cells.iter().filter(|cell| (cell.table.as_str(), cell.row.as_str()) == (table, row));
+        let own = compared.iter().filter(|cell| (&cell.table, &cell.row) == (&table, &row));
         Comparison {
-            id: if is_only_row { table.into() } else { format!("{table}; {row}") },
             cells: own.map(|cell| cell.id.clone()).collect(),
+            id: if is_only_row { table } else { format!("{table}; {row}") },
             margin: interleave.detect.unwrap_or_default(),
             slicing: None,
             looks: None,
@@ -70,11 +79,9 @@ pub(super) fn comparisons(cells: &[Cell], interleave: Interleave) -> Vec<Compari
             others_in_family: 0,
         }
     };
-    let compared = cells.iter().filter(|cell| suites::is_alone_and_steady(cell));
-    let rows = distinct(compared.map(|cell| (cell.table.as_str(), cell.row.as_str())));
+    let rows = distinct(compared.iter().map(|cell| row_of(cell)));
     let all = rows.into_iter().map(comparison);
     let mut all: Vec<Comparison> = all.filter(|comparison| comparison.cells.len() > 1).collect();
-    let is_duel = cells.iter().any(|cell| cell.target.side.is_some());
     // The answer of a duel is a loss if a single comparison shows one.
     let others_in_family = if is_duel { all.len().saturating_sub(1) } else { 0 };
     all.iter_mut().for_each(|comparison| comparison.others_in_family = others_in_family);
@@ -98,7 +105,7 @@ pub(super) fn check_memory(comparisons: &[Comparison], cells: &[Cell]) -> Result
     match needed > allowed {
         true => Err(format!(
             "all stores of a comparison are loaded at once and may need {} of memory, of which {} may be used; take fewer \
-             --stores or --keys, or add --no-space-check",
+             --stores or --keys, or add --no-space-check or --repetitions 5",
             short(needed),
             short(allowed)
         )),
@@ -118,35 +125,34 @@ fn memory(cell: &Cell) -> f64 {
 /// Measures the cells of a run that are in no comparison, then all comparisons. Ends with an error if a signal stops
 /// the run.
 pub(super) fn measure(options: &Options, interleave: Interleave, run: &mut Run) -> Result<(), Error> {
-    measure_references(options, run)?;
+    measure_others(options, run)?;
     for number in 0..run.comparisons.len() {
         let Some(comparison) = run.comparisons.get(number).cloned() else { continue };
         let attempts = interference::ATTEMPTS;
         let mut controller = Controller { options, limits: interleave, number, attempts };
         controller.compare(run, comparison)?;
     }
-    run.repetitions = blocks(run);
     Ok(())
 }
 
-/// Returns the number of blocks of the comparison of the run that has the most.
-fn blocks(run: &Run) -> u32 {
-    let blocks = run.comparisons.iter().map(|comparison| comparison.blocks.len()).max();
-    blocks.and_then(|blocks| u32::try_from(blocks).ok()).unwrap_or(0)
-}
-
-/// Measures each cell that is in no comparison once, without turns: the harness overhead, and a store alone in its
-/// table.
-fn measure_references(options: &Options, run: &mut Run) -> Result<(), Error> {
-    let is_compared = |cell: &&Cell| run.comparisons.iter().any(|one| one.cells.contains(&cell.id));
-    let references: Vec<Cell> = run.cells.iter().filter(|cell| !is_compared(cell)).cloned().collect();
-    for cell in references.iter().filter(|cell| !run.has(&cell.id, 0)).collect::<Vec<_>>() {
-        let job = job(options, std::slice::from_ref(cell), 0);
-        let (reports, disturbance) =
-            undisturbed(options, &job, None, &indicatif::ProgressBar::hidden(), &mut 1);
-        refuse_signal(options, run)?;
-        record(run, reports, 0, disturbance);
-        save(run, &options.output)?;
+/// Measures the cells that are in no comparison, without turns, as often as `--repetitions` says: the harness overhead,
+/// cells that only fill the store, and a store alone in its row.
+fn measure_others(options: &Options, run: &mut Run) -> Result<(), Error> {
+    let is_compared = |cell: &&Cell| run.comparison(&cell.id).is_some();
+    let others: Vec<Cell> = run.cells.iter().filter(|cell| !is_compared(cell)).cloned().collect();
+    let mut attempts = interference::ATTEMPTS;
+    for repetition in 0..run.repetitions {
+        for place in order::shuffled(others.len(), options.seed, repetition) {
+            let Some(cell) = others.get(place).filter(|cell| !run.has(&cell.id, repetition)) else {
+                continue;
+            };
+            let job = job(options, std::slice::from_ref(cell), repetition);
+            let bar = indicatif::ProgressBar::hidden();
+            let (reports, disturbance) = undisturbed(options, &job, None, &bar, &mut attempts);
+            refuse_signal(options, run)?;
+            record(run, reports, repetition, disturbance);
+            save(run, &options.output)?;
+        }
     }
     Ok(())
 }
@@ -214,7 +220,6 @@ impl Controller<'_> {
             if let Some(kept) = run.comparisons.get_mut(self.number) {
                 kept.clone_from(&comparison);
             }
-            run.repetitions = blocks(run).max(run.repetitions);
             save(run, &self.options.output)?;
         }
         Ok(())
@@ -228,7 +233,8 @@ impl Controller<'_> {
         // The first evaluation needs five blocks. The pilot takes as long as one and a half, and the verification at the
         // end of a block half as long as its loads.
         let block_seconds = (budget / (f64::from(FIRST_LOOK) + 1.5) - 1.5 * load_seconds).max(0.0);
-        let needs = requirements(run, comparison, block_seconds);
+        let seconds = self.options.wanted_seconds().unwrap_or(BLOCK_SECONDS);
+        let needs = requirements(run, comparison, (seconds, block_seconds));
         let slicing = needs.and_then(|needs| pilot::run_pilot(&mut loaded.instances, needs));
         refuse_signal(self.options, run)?;
         let slicing = slicing.map(|slicing| Slicing {
@@ -358,12 +364,16 @@ impl Controller<'_> {
     }
 }
 
-/// Returns what the workload of a comparison requires of its slices and blocks, or `None` if it has no cell.
-/// `block_seconds` is the running time of all stores in a block for which the budget suffices.
-fn requirements(run: &Run, comparison: &Comparison, block_seconds: f64) -> Option<Requirements> {
+/// Returns what the workload of a comparison requires of its slices and blocks, or `None` if it has no cell. `seconds` is
+/// the wanted running time of each store in a block, and `block_seconds` that of all stores for which the budget suffices.
+fn requirements(
+    run: &Run,
+    comparison: &Comparison,
+    (seconds, block_seconds): (f64, f64),
+) -> Option<Requirements> {
     let cells = || run.cells.iter().filter(|cell| comparison.cells.contains(&cell.id));
     let workload = &cells().next()?.workload;
-    let (writes, seconds) = (workload.writes(), workload.seconds.unwrap_or(0.0));
+    let writes = workload.writes();
     let is_long = |cell: &Cell| {
         let family = synthetic::info(&cell.target.store).map(|info| info.family);
         Level::of(&cell.target).is_everysec() || family == Some(Family::Lsm)
@@ -386,7 +396,7 @@ fn no_slicing(seconds: f64) -> Slicing {
         work: Work::Seconds(0.1),
         pilot: Vec::new(),
         is_like_alone: false,
-        less_work: None,
+        less_work: Vec::new(),
         seconds,
         load_seconds: 0.0,
     }

@@ -11,7 +11,10 @@ use nix::{
     },
     unistd::Pid,
 };
-use std::{fs, io, thread, time::Duration};
+use std::{
+    fs, io, thread,
+    time::{Duration, Instant},
+};
 
 /// Stops a child process, which leads a process group of its own, and the other processes of that group. Waits until all
 /// threads of the child and of `others` are stopped. A process that has ended counts as stopped.
@@ -39,6 +42,16 @@ fn wait_until_stopped(pid: u32) {
     const STEP: Duration = Duration::from_micros(100);
     let is_stopped = |state: char| matches!(state, 'T' | 'Z' | 'X');
     while !thread_states(pid).into_iter().all(is_stopped) {
+        thread::sleep(STEP);
+    }
+}
+
+/// Waits until killed processes have ended, but at most for `most`.
+pub fn wait_for_end(pids: &[u32], most: Duration) {
+    const STEP: Duration = Duration::from_millis(1);
+    let begin = Instant::now();
+    let has_ended = |pid: &u32| thread_states(*pid).into_iter().all(|state| matches!(state, 'Z' | 'X'));
+    while !pids.iter().all(has_ended) && begin.elapsed() < most {
         thread::sleep(STEP);
     }
 }
@@ -168,9 +181,7 @@ mod tests {
         resume(id).unwrap();
         kill_group(id);
         assert!(!child.wait().unwrap().success());
-        // Its new parent may not have waited for it yet.
-        while thread_states(server).iter().any(|state| *state != 'Z') {
-            thread::sleep(Duration::from_millis(1));
-        }
+        wait_for_end(&[server], Duration::from_secs(60));
+        assert!(thread_states(server).iter().all(|state| *state == 'Z'));
     }
 }

@@ -105,7 +105,7 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
                     true => Work::Operations(rounded(operations)),
                     false => Work::Seconds(needs.seconds),
                 },
-                less_work: if needs.writes { less_work(&rates, operations, needs) } else { None },
+                less_work: if needs.writes { less_work(&rates, operations, needs) } else { Vec::new() },
                 pilot: rates,
                 is_like_alone: agree,
                 seconds: 0.0,
@@ -115,22 +115,22 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
     }
 }
 
-/// Returns the stores that would take too long for a number of operations, if any, and the operations that they do
-/// instead. Too long is more than 20 times the median time of all stores (of two stores: that of the faster one), or more
-/// than the budget allows, but at least five times the time of the fastest store. All stores that take too long do the
-/// same work, so that they can be compared.
-fn less_work(rates: &[PilotRate], operations: f64, needs: Requirements) -> Option<LessWork> {
+/// Returns the stores that would take too long for a number of operations, with the operations that they do instead: as
+/// many as they can in the longest time that is allowed. Too long is more than 20 times the median time of all stores (of
+/// two stores: that of the faster one), or more than the budget allows, but at least five times the time of the fastest
+/// store.
+fn less_work(rates: &[PilotRate], operations: f64, needs: Requirements) -> Vec<LessWork> {
     let seconds = |rate: &PilotRate| operations / rate.alone * (1.0 + rate.write_back);
     let mut times: Vec<f64> = rates.iter().map(seconds).collect();
     times.sort_by(f64::total_cmp);
-    let (fastest, slowest) = (times.first().copied()?, times.last().copied()?);
-    let median = times.get((times.len() - 1) / 2).copied()?;
+    let (Some(fastest), Some(median)) = (times.first(), times.get(times.len().saturating_sub(1) / 2)) else {
+        return Vec::new();
+    };
     let affordable = limit_of_each(&times, needs.block_seconds).max(NOT_SLOW * fastest);
     let limit = (SLOW * median).min(affordable);
-    let slow = rates.iter().filter(|rate| seconds(rate) > limit).map(|rate| rate.store);
-    let stores: Vec<usize> = slow.collect();
-    let operations = rounded(operations * limit / slowest);
-    (!stores.is_empty()).then_some(LessWork { stores, operations })
+    let slow = rates.iter().filter(|rate| seconds(rate) > limit);
+    slow.map(|rate| LessWork { store: rate.store, operations: rounded(operations * limit / seconds(rate)) })
+        .collect()
 }
 
 /// Returns the largest time such that all stores together take at most `all` seconds if none takes longer than it;
@@ -321,24 +321,20 @@ mod tests {
         let reduced = |rates: &[u64], needs| {
             let mut stores: Vec<_> =
                 (5..).zip(rates).map(|(number, rate)| FakeStore::new(number, *rate, 0)).collect();
-            run_pilot(&mut stores, needs).unwrap().less_work
+            let less = run_pilot(&mut stores, needs).unwrap().less_work;
+            less.into_iter().map(|less| (less.store, less.operations)).collect::<Vec<_>>()
         };
-        assert_eq!(reduced(&[1000, 50], needs), None);
+        assert_eq!(reduced(&[1000, 50], needs), []);
         // 20 times the time of the faster one, in which the slower one does 20 times a hundredth of the operations.
-        let less = Some(LessWork { stores: vec![6], operations: 600_000 });
-        assert_eq!(reduced(&[1000, 10], needs), less);
+        assert_eq!(reduced(&[1000, 10], needs), [(6, 600_000)]);
         // The median is the time of the second store.
-        let less = Some(LessWork { stores: vec![7], operations: 3_000_000 * 20 / 250 });
-        assert_eq!(reduced(&[1000, 500, 2], needs), less);
+        assert_eq!(reduced(&[1000, 500, 2], needs), [(7, 3_000_000 * 20 / 250)]);
         // 4.5 + 9 seconds leave 30 for each of two stores that need 45 and 90.
         let needs = Requirements { block_seconds: 73.5, ..needs };
-        let less = reduced(&[500, 50, 1000, 100], needs).unwrap();
-        assert_eq!(less.stores, [6, 8]);
-        assert!((less.operations as f64 / 3e6 - 30.0 / 90.0).abs() < 1e-3, "{less:?}");
+        assert_eq!(reduced(&[500, 50, 1000, 100], needs), [(6, 1_000_000), (8, 2_000_000)]);
         let needs = Requirements { block_seconds: 0.0, ..needs };
-        let less = Some(LessWork { stores: vec![6], operations: 1_500_000 });
-        assert_eq!(reduced(&[1000, 100], needs), less);
-        assert_eq!(reduced(&[1000, 250], needs), None);
+        assert_eq!(reduced(&[1000, 100], needs), [(6, 1_500_000)]);
+        assert_eq!(reduced(&[1000, 250], needs), []);
     }
 
     #[test]

@@ -19,7 +19,8 @@ pub fn next(comparison: &mut Comparison, stores: &[usize], limits: Interleave) -
     if stores.len() < 2 {
         return Some(End::Failed);
     }
-    let affordable = affordable(comparison, limits.budget_seconds);
+    let affordable =
+        affordable(comparison, limits.budget_seconds).max(limits.min_blocks.saturating_sub(blocks));
     if blocks < FIRST_LOOK {
         let is_over = blocks > 0 && affordable == 0;
         return is_over.then(|| {
@@ -129,7 +130,7 @@ mod tests {
                 .map(|store| PilotRate { store, alone: 1e7, in_turn: 1e7, write_back: 0.0 })
                 .collect(),
             is_like_alone: true,
-            less_work: None,
+            less_work: Vec::new(),
             seconds: 10.0,
             load_seconds: 1.0,
         };
@@ -148,7 +149,7 @@ mod tests {
 
     /// Returns the limits of a comparison with the default margin.
     fn limits(budget_seconds: f64) -> Interleave {
-        Interleave { detect: Some(Margin::default()), budget_seconds }
+        Interleave { detect: Some(Margin::default()), budget_seconds, min_blocks: 0, is_default: false }
     }
 
     /// Compares two simulated stores, of which the second is slower by the fraction `loss`, in blocks of 10 s. Returns
@@ -208,6 +209,15 @@ mod tests {
     }
 
     #[test]
+    fn a_budget_that_the_user_did_not_give_allows_some_blocks() {
+        for detect in [None, Some(Margin::default())] {
+            let limits = Interleave { detect, min_blocks: FIRST_LOOK, ..limits(1.0) };
+            let (comparison, _) = compared(Work::Seconds(1.0), 0.002, limits, 7);
+            assert_eq!((comparison.blocks.len(), comparison.verdicts.len()), (5, 1), "{detect:?}");
+        }
+    }
+
+    #[test]
     fn looks_are_planned_once_and_kept() {
         let (comparison, _) = compared(Work::Seconds(1.0), 0.0, limits(1e6), 3);
         let looks = comparison.looks.as_ref().unwrap().after_blocks();
@@ -221,7 +231,7 @@ mod tests {
     /// The noise of the stores is 1.84%: five blocks find 5.9% if they are evaluated once, and 3% needs more.
     #[test]
     fn without_a_difference_to_detect_five_blocks_tell_what_it_would_need() {
-        let asked = Interleave { detect: None, budget_seconds: 1e6 };
+        let asked = Interleave { detect: None, ..limits(1e6) };
         let forecast = comparison(Work::Seconds(1.0)).forecast(2, false, 1e6);
         assert!(forecast.contains("about 5 blocks (25 s) find differences of 5.9%"), "{forecast}");
         let mut kinds = Vec::new();
