@@ -50,8 +50,15 @@ fn every_column_shows_the_truth_in_process_and_over_the_wire() {
     let has = |text: &str, column: &str| text.contains(&format!(" {column} "));
     let in_process_only = |column: &str| {
         let kinds = ["insert ", "delete ", "scan ", "read-modify-write "];
-        ["allocations", "allocated_bytes", "written_bytes", "write_amplification", "recovery_seconds"]
-            .contains(&column)
+        [
+            "allocations",
+            "allocated_bytes",
+            "written_bytes",
+            "write_calls",
+            "write_amplification",
+            "recovery_seconds",
+        ]
+        .contains(&column)
             || column.starts_with("device_")
             || column.starts_with("soak ")
             || kinds.iter().any(|kind| column.starts_with(kind))

@@ -283,7 +283,7 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
 fn is_complete(run: &Run) -> bool {
     let is_done = |cell: &Cell| match run.comparison(&cell.id) {
         Some(comparison) => comparison.end.is_some(),
-        None => (0..run.repetitions).all(|repetition| run.has(&cell.id, repetition)),
+        None => (0..run.repetitions_of(&cell.id)).all(|repetition| run.has(&cell.id, repetition)),
     };
     run.cells.iter().all(is_done)
 }

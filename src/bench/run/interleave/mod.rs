@@ -135,17 +135,17 @@ pub(super) fn measure(options: &Options, interleave: Interleave, run: &mut Run) 
     Ok(())
 }
 
-/// Measures the cells that are in no comparison, without turns, as often as `--repetitions` says: the harness overhead,
-/// cells that only fill the store, and a store alone in its row.
+/// Measures the cells that are in no comparison, without turns: cells that only fill the store and a store alone in its
+/// row as often as `--repetitions` says, the harness overhead once.
 fn measure_others(options: &Options, run: &mut Run) -> Result<(), Error> {
     let is_compared = |cell: &&Cell| run.comparison(&cell.id).is_some();
     let others: Vec<Cell> = run.cells.iter().filter(|cell| !is_compared(cell)).cloned().collect();
     let mut attempts = interference::ATTEMPTS;
     for repetition in 0..run.repetitions {
         for place in order::shuffled(others.len(), options.seed, repetition) {
-            let Some(cell) = others.get(place).filter(|cell| !run.has(&cell.id, repetition)) else {
-                continue;
-            };
+            let is_due =
+                |cell: &&Cell| repetition < run.repetitions_of(&cell.id) && !run.has(&cell.id, repetition);
+            let Some(cell) = others.get(place).filter(is_due) else { continue };
             let job = job(options, std::slice::from_ref(cell), repetition);
             let bar = indicatif::ProgressBar::hidden();
             let (reports, disturbance) = undisturbed(options, &job, None, &bar, &mut attempts);
