@@ -399,8 +399,8 @@ fn sliced(
     let bench = InProcessBench::new(&*engine, &data, &live);
     bench.run(&[&workload.load()], ProcessUsage::default);
     let (mut left, mut done, mut clock) = (slices, 0, 0);
-    let hooks = Hooks { begin: ProcessUsage::default, usage: ProcessUsage::default, drain: || Ok(()) };
-    let phase = bench.run_slices(workload, &hooks, |report| {
+    let hooks = Hooks { begin: &ProcessUsage::default, usage: &ProcessUsage::default, drain: &|| Ok(()) };
+    let phase = bench.run_slices(workload, hooks, |report| {
         if let Some(report) = report.filter(|_| left < slices - 1) {
             (done, clock) = (done + report.operations(), clock + report.nanoseconds);
         }

@@ -107,9 +107,7 @@ impl Finding {
         let rates: Vec<Rates<'_>> =
             programs.iter().zip(looks).map(|(stores, looks)| Rates { stores, looks, margin }).collect();
         let own = run.comparisons.iter().position(|one| one.id == comparison.id)?;
-        // Comparisons that are measured later, or not at all.
-        let others = Pairwise::of_family(&rates, 0).iter().filter(|one| one.pairs().is_empty()).count();
-        let pair = *Pairwise::of_family(&rates, others).get(own)?.pairs().first()?;
+        let pair = *Pairwise::of_family(&rates, 0).get(own)?.pairs().first()?;
         let [new, old] = programs.get(own)?.as_slice() else { return None };
         let median = |logarithms: &BTreeMap<u32, f64>| {
             Spread::of(logarithms.values().map(|value| value.exp())).map(|spread| spread.median)

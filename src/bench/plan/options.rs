@@ -59,7 +59,7 @@ pub struct Options {
     /// `--rates`, in operations per second: each cell is measured at each of them, as an open loop; empty for a closed
     /// loop.
     pub rates: Vec<f64>,
-    /// `--repetitions`: number of measurements of each cell; if stores take turns, the number of blocks replaces it.
+    /// `--repetitions`: number of measurements of each cell that is in no interleaved comparison.
     pub repetitions: u32,
     /// Limits of the comparison in which stores take turns; `None` if they are measured one after the other.
     pub interleave: Option<Interleave>,
@@ -227,7 +227,8 @@ impl Default for CustomWorkload {
 }
 
 impl Options {
-    /// Returns the duration of a measurement in seconds, from `--seconds`, `--quick` or `--full`. `None`: the suite chooses, or the measurement ends by operations.
+    /// Returns the duration of a measurement in seconds, from `--seconds`, `--quick` or `--full`. `None`: the suite
+    /// chooses, or the measurement ends by operations.
     pub fn wanted_seconds(&self) -> Option<f64> {
         let preset = self.conduct.preset.filter(|_| self.operations.is_none());
         self.seconds.or_else(|| preset.map(|preset| preset.seconds))

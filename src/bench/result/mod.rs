@@ -292,16 +292,11 @@ impl Run {
     }
 
     /// Returns the number of measurements that a cell has in a complete run: the blocks of its interleaved comparison or,
-    /// without one, the repetitions of the run. The harness overhead is measured once beside interleaved comparisons.
+    /// without one, the repetitions of the run.
     pub fn repetitions_of(&self, cell: &str) -> u32 {
         let blocks =
             self.comparison(cell).map(|comparison| comparison.blocks.len()).filter(|count| *count > 0);
-        let is_overhead = || self.cells.iter().any(|own| own.id == cell && own.reference);
-        match blocks {
-            Some(blocks) => u32::try_from(blocks).unwrap_or(u32::MAX),
-            None if !self.comparisons.is_empty() && is_overhead() => 1,
-            None => self.repetitions,
-        }
+        blocks.map_or(self.repetitions, |blocks| u32::try_from(blocks).unwrap_or(u32::MAX))
     }
 
     /// Returns `true` if other processes took more of the CPUs during the measurement than the run allows. Always

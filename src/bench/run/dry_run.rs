@@ -1,8 +1,8 @@
 //! `--dry-run`: the cells that a run would measure, the estimated time, and the disk space needed.
 
 use super::{
-    Error, attempts::verified_at_most, check, find_rate, free_space, interleave, order::jobs, planned,
-    verification,
+    Error, NO_TURNS, Planned, attempts::verified_at_most, comparisons, find_rate, free_space, order::jobs,
+    planned, verification,
 };
 use crate::{
     bench::{
@@ -37,15 +37,15 @@ const START: f64 = 0.5;
 ///
 /// Returns an error if the options cannot be measured.
 pub fn text(options: &Options) -> Result<String, Error> {
-    let (options, plan) = planned(&Options { resume: false, ..options.clone() })?;
+    let Planned { options, plan, against_turns } = planned_anew(options)?;
     let options = &options;
     let jobs = jobs(&plan.cells);
     let most = verified_at_most(&options.conduct);
     let once = jobs.iter().map(|cells| seconds(cells, most)).sum::<f64>();
-    let compared = |limits| interleave::comparisons(&plan.cells, limits).len() as f64;
+    let compared = comparisons(options, &plan.cells).len() as f64;
     let repetitions = f64::from(options.repetitions);
     let (repeated, limit, seconds) = match options.interleave {
-        Some(limits) => ("compared in blocks".into(), "at most", compared(limits) * limits.budget_seconds),
+        Some(limits) => ("compared in blocks".into(), "at most", compared * limits.budget_seconds),
         None => (format!("{repetitions} repetitions"), "about", repetitions * once),
     };
     let place = &options.directory;
@@ -62,6 +62,9 @@ pub fn text(options: &Options) -> Result<String, Error> {
         place.display(),
         options.output.display(),
     );
+    if let Some(reason) = against_turns {
+        let _ = writeln!(text, "{NO_TURNS}: {reason}");
+    }
     for reason in &plan.left_out {
         let _ = writeln!(text, "left out: {reason}");
     }
@@ -74,13 +77,19 @@ pub fn text(options: &Options) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Returns an error if the stores of a run may need more than the free space, or than `--map-size`.
+/// Returns an error if the stores of a run may need more than the free space, than `--map-size`, or than the memory.
 ///
 /// # Errors
 ///
 /// Returns an error also if the options cannot be measured.
 pub fn check_space(options: &Options) -> Result<(), Error> {
-    free_space::check(options, &check(options)?.cells).map_err(Error::NoSpace)
+    let Planned { options, plan, .. } = planned_anew(options)?;
+    super::check_space(&options, &plan.cells)
+}
+
+/// Returns the plan of a new run, whatever a result file contains.
+fn planned_anew(options: &Options) -> Result<Planned, Error> {
+    planned(&Options { resume: false, ..options.clone() })
 }
 
 /// Estimates the seconds of a job: load, cells, and the verification of at most `verified` values at the end.

@@ -46,8 +46,8 @@ use crate::{
             suites::{self, Plan},
         },
         result::{
-            Cell, Environment, Outcome, Run, SCHEMA_VERSION, equal_work, harness_share, metric::Unit,
-            number_format,
+            Cell, Environment, Outcome, Run, SCHEMA_VERSION, equal_work, harness_share,
+            interleaved_comparison::Comparison, metric::Unit, number_format,
         },
     },
     engine::synthetic,
@@ -75,8 +75,11 @@ use std::{
 /// `--resume`, a file cannot be read or written, `--resume` meets the result of another run, or SIGINT or SIGTERM stops
 /// the run. A measurement that fails is no error: see [`verdict`].
 pub fn run(options: &Options) -> Result<Run, Error> {
-    let (options, plan) = planned(options)?;
+    let Planned { options, plan, against_turns } = planned(options)?;
     let options = &options;
+    if let Some(reason) = against_turns {
+        eprintln!("kvbench: {NO_TURNS}: {reason}");
+    }
     job_messages::remove_leftovers(&options.directory);
     let mut run = match options.resume {
         true => resume(options, plan)?,
@@ -97,10 +100,10 @@ pub fn run(options: &Options) -> Result<Run, Error> {
     }
     interrupt::catch();
     save(&run, &options.output)?;
-    let outcome = match options.interleave {
+    let outcome = measure(options, &mut run).and_then(|()| match options.interleave {
         Some(interleave) => interleave::measure(options, interleave, &mut run),
-        None => measure(options, &mut run),
-    };
+        None => Ok(()),
+    });
     if outcome.is_ok() && environment::reads_cold(&run.cells, &options.conduct) {
         run.environment.random_read_after_us = environment::random_read_us(&options.directory);
     }
@@ -139,30 +142,50 @@ fn check(options: &Options) -> Result<Plan, Error> {
     Ok(plan)
 }
 
+/// Options as they are measured, and the cells.
+struct Planned {
+    options: Options,
+    plan: Plan,
+    /// Reason why the stores do not take turns although they could; `None` if they do, or cannot.
+    against_turns: Option<String>,
+}
+
+/// Words about a run whose stores could take turns, but do not fit into memory or on the disk together.
+const NO_TURNS: &str = "stores are measured one after the other, without turns";
+
 /// Returns the options as they are measured, with the cells: without turns if the user has not asked for turns and the
-/// stores do not fit into memory or on the disk together. A run that is continued has turns if it had them.
-fn planned(options: &Options) -> Result<(Options, Plan), Error> {
-    let plan = check(options)?;
-    let filled = options.filled();
-    let Some(interleave) = filled.interleave.filter(|interleave| interleave.is_default) else {
-        return Ok((filled, plan));
-    };
-    let reason = match options.resume {
-        true => read_result(&options.output)?.comparisons.is_empty().then(String::new),
-        false => {
-            let comparisons = interleave::comparisons(&plan.cells, interleave);
-            let memory = || interleave::check_memory(&comparisons, &plan.cells);
-            let fits = free_space::check(&filled, &plan.cells).and_then(|()| memory());
-            fits.err().filter(|_| !options.ignores_space)
-        }
-    };
-    let Some(reason) = reason else { return Ok((filled, plan)) };
-    if !reason.is_empty() {
-        eprintln!("kvbench: stores are measured one after the other, without turns: {reason}");
+/// stores fit into memory and on the disk only one by one. A run that is continued has turns if it had them.
+fn planned(options: &Options) -> Result<Planned, Error> {
+    let in_turns = Planned { options: options.filled(), plan: check(options)?, against_turns: None };
+    if !options.interleave.is_some_and(|interleave| interleave.is_default) {
+        return Ok(in_turns);
     }
-    let one_by_one = Options { interleave: None, ..options.clone() };
-    let plan = check(&one_by_one)?;
-    Ok((one_by_one.filled(), plan))
+    let against_turns = match options.resume {
+        true if read_result(&options.output)?.comparisons.is_empty() => None,
+        true => return Ok(in_turns),
+        false => match check_space(&in_turns.options, &in_turns.plan.cells) {
+            Err(Error::NoSpace(reason)) => Some(reason),
+            _ => return Ok(in_turns),
+        },
+    };
+    let options = Options { interleave: None, ..options.clone() };
+    let plan = check(&options)?;
+    Ok(Planned { options: options.filled(), plan, against_turns })
+}
+
+/// Returns the interleaved comparisons of a run with these options and cells; none without turns.
+fn comparisons(options: &Options, cells: &[Cell]) -> Vec<Comparison> {
+    options.interleave.map(|interleave| interleave::comparisons(cells, interleave)).unwrap_or_default()
+}
+
+/// Returns an error if the stores may need more than the free space, than `--map-size` or, if they take turns, than the
+/// available memory. Checks nothing with `--no-space-check`.
+fn check_space(options: &Options, cells: &[Cell]) -> Result<(), Error> {
+    let memory = || match options.ignores_space {
+        true => Ok(()),
+        false => interleave::check_memory(&comparisons(options, cells), cells),
+    };
+    free_space::check(options, cells).and_then(|()| memory()).map_err(Error::NoSpace)
 }
 
 /// Returns the run in a result file that is continued.
@@ -204,12 +227,8 @@ fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
         return Err(Error::Exists(options.output.clone()));
     }
     check_target(options)?;
-    free_space::check(options, &plan.cells).map_err(Error::NoSpace)?;
-    let compared = |interleave| interleave::comparisons(&plan.cells, interleave);
-    let comparisons = options.interleave.map(compared).unwrap_or_default();
-    if !options.ignores_space {
-        interleave::check_memory(&comparisons, &plan.cells).map_err(Error::NoSpace)?;
-    }
+    check_space(options, &plan.cells)?;
+    let comparisons = comparisons(options, &plan.cells);
     let parent = options.output.parent().filter(|parent| !parent.as_os_str().is_empty());
     if let Some(parent) = parent {
         fs::create_dir_all(parent)
@@ -283,17 +302,18 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
 fn is_complete(run: &Run) -> bool {
     let is_done = |cell: &Cell| match run.comparison(&cell.id) {
         Some(comparison) => comparison.end.is_some(),
-        None => (0..run.repetitions_of(&cell.id)).all(|repetition| run.has(&cell.id, repetition)),
+        None => (0..run.repetitions).all(|repetition| run.has(&cell.id, repetition)),
     };
     run.cells.iter().all(is_done)
 }
 
 /// Adds a result of each job for each repetition: a measurement, or without one the failure that the job has had twice,
-/// or that the data exceed `--memory-limit`. Skips jobs that the run already has. The order of jobs differs between
-/// repetitions, so that changes of the machine during the run (heat, another process, a disk that fills) affect all
-/// engines equally.
+/// or that the data exceed `--memory-limit`. Skips jobs that the run already has, and cells of interleaved comparisons.
+/// The order of jobs differs between repetitions, so that changes of the machine during the run (heat, another process, a
+/// disk that fills) affect all engines equally.
 fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
-    let jobs: Vec<Vec<Cell>> = jobs(&run.cells);
+    let alone = run.cells.iter().filter(|cell| run.comparison(&cell.id).is_none());
+    let jobs: Vec<Vec<Cell>> = jobs(&alone.cloned().collect::<Vec<_>>());
     // Each job has a group of its own; this one shows whether one can be made.
     let group = options.conduct.memory_limit.map(MemoryGroup::new).transpose().map_err(Error::Conduct)?;
     if let Some(warning) = group.and_then(|group| group.swap_warning(memory_limit::swap_kib())) {

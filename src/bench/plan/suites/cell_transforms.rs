@@ -142,8 +142,12 @@ pub(super) fn while_cold(mut cells: Vec<Cell>) -> Vec<Cell> {
 
 /// Returns `true` if a cell can be measured without the cells before it, and for any time.
 pub fn is_alone_and_steady(cell: &Cell) -> bool {
-    let is_steady = cell.workload.step == CellKind::Operations && cell.workload.is_steady();
-    is_steady && cell.group.is_none() && !cell.together && cell.own_device.is_none()
+    is_alone(cell) && cell.workload.step == CellKind::Operations && cell.workload.is_steady()
+}
+
+/// Returns `true` if a cell can be measured without the cells before it, on the device of all others.
+pub(super) fn is_alone(cell: &Cell) -> bool {
+    cell.group.is_none() && !cell.together && cell.own_device.is_none()
 }
 
 /// Returns each cell once for each program of a duel. The two have a table of their own, since programs are compared, not

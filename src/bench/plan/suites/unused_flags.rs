@@ -1,6 +1,6 @@
 //! Refusal of flags that a suite would ignore, since a user who sets a flag expects it to have an effect.
 
-use super::{LEAST_EVERYSEC, is_alone_and_steady, plan};
+use super::{LEAST_EVERYSEC, cell_transforms::is_alone, is_alone_and_steady, plan};
 use crate::bench::{
     plan::options::{Options, PlanError},
     result::{Access, Cell},
@@ -84,7 +84,6 @@ fn check_interleaved(options: &Options, cells: &[Cell]) -> Result<(), PlanError>
     }
     let is_duel = options.duel.is_some();
     let compared: Vec<_> = measured(cells).filter(|cell| is_alone_and_steady(cell)).collect();
-    let is_alone = |cell: &Cell| cell.group.is_none() && !cell.together && cell.own_device.is_none();
     let refusals = [
         (!cfg!(target_os = "linux"), "processes are stopped on Linux only"),
         (

@@ -99,7 +99,8 @@ impl Pairwise {
 
     /// Compares all pairs of stores in each of several comparisons, with the blocks of its latest look (evaluation). The
     /// tests of all comparisons are one family, in which each more test needs a smaller p-value. `others` is the number
-    /// of pairs of the family that are not measured yet: they count as pairs without a difference.
+    /// of comparisons of the family that are measured later: each counts as a pair without a difference, as does a
+    /// comparison without enough blocks.
     pub fn of_family(comparisons: &[Rates<'_>], others: usize) -> Vec<Self> {
         let estimates: Vec<Vec<Estimate>> = comparisons.iter().map(Estimate::of_pairs).collect();
         let tested = |test: fn(&Estimate, &Looks, Margin) -> f64| {
@@ -108,7 +109,8 @@ impl Pairwise {
                 .flat_map(|(rates, own)| own.iter().map(|one| test(one, rates.looks, rates.margin)))
                 .collect();
             let count = probabilities.len();
-            probabilities.resize(count + others, 1.0);
+            let without_pair = estimates.iter().filter(|own| own.is_empty()).count();
+            probabilities.resize(count + without_pair + others, 1.0);
             let levels = holm::levels(&probabilities, LEVEL);
             probabilities.into_iter().zip(levels).take(count).map(Tested::new)
         };

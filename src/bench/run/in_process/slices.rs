@@ -28,24 +28,19 @@ use std::{cell::RefCell, mem, sync::atomic::Ordering, thread};
 /// Runs the store for each slice of time that is requested on standard input, and reports each on standard output.
 /// Returns the measurement of all slices together, without those of the warm-up.
 pub(super) fn serve(bench: &InProcessBench<'_>, workload: &Workload, meter: &Meter<'_>) -> PhaseResult {
-    let hooks = Hooks { begin: || meter.begin(), usage: || meter.read(), drain: || meter.drain() };
-    bench.run_slices(workload, &hooks, turns::requested(meter))
+    let hooks = Hooks { begin: &|| meter.begin(), usage: &|| meter.read(), drain: &|| meter.drain() };
+    bench.run_slices(workload, hooks, turns::requested(meter))
 }
 
 impl InProcessBench<'_> {
     /// Runs a workload in the slices that `next` returns, until it returns `None`. `next` is called with the report of
     /// the slice before while all threads are parked. The clock of the result is the sum of the slices.
-    pub fn run_slices<B, U, D>(
+    pub fn run_slices(
         &self,
         workload: &Workload,
-        hooks: &Hooks<B, U, D>,
+        hooks: Hooks<'_>,
         next: impl FnMut(Option<SliceReport>) -> Option<Slice>,
-    ) -> PhaseResult
-    where
-        B: Fn() -> ProcessUsage,
-        U: Fn() -> ProcessUsage,
-        D: Fn() -> Result<(), String>,
-    {
+    ) -> PhaseResult {
         let shared = Shared::new(self, workload.threads, workload.threads);
         let turns = Turns::new(workload.threads);
         thread::scope(|scope| {
@@ -69,8 +64,7 @@ impl InProcessBench<'_> {
                 let allocated = counter.take().and_then(allocations::Counter::stop);
                 ProcessUsage { allocated, ..with_syncs((hooks.usage)()) }
             };
-            let hooks = Hooks { begin, usage, drain: || (hooks.drain)() };
-            let served = turns.serve(&shared.clock, &hooks, next);
+            let served = turns.serve(&shared.clock, Hooks { begin: &begin, usage: &usage, ..hooks }, next);
             shared.stop.store(true, Ordering::SeqCst);
             shared.groups.close();
             let recorders: Vec<_> = handles.into_iter().map(|thread| joined(thread.join())).collect();

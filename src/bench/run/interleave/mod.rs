@@ -15,11 +15,11 @@ pub mod stopping_rule;
 pub mod turns;
 
 use super::{
-    attempts::{job, job_in, undisturbed},
+    attempts::job_in,
     error::Error,
     interference, interrupt,
     job_messages::{self, Job, Report},
-    order, process_usage, resource_meter,
+    process_usage, resource_meter,
     result_writer::{record, save, stopped},
 };
 use crate::{
@@ -122,37 +122,13 @@ fn memory(cell: &Cell) -> f64 {
     if holds_all || !cell.target.persistent { data } else { data.min(cell.target.cache_bytes as f64) }
 }
 
-/// Measures the cells of a run that are in no comparison, then all comparisons. Ends with an error if a signal stops
-/// the run.
+/// Measures all comparisons of a run. Ends with an error if a signal stops the run.
 pub(super) fn measure(options: &Options, interleave: Interleave, run: &mut Run) -> Result<(), Error> {
-    measure_others(options, run)?;
     for number in 0..run.comparisons.len() {
         let Some(comparison) = run.comparisons.get(number).cloned() else { continue };
         let attempts = interference::ATTEMPTS;
         let mut controller = Controller { options, limits: interleave, number, attempts };
         controller.compare(run, comparison)?;
-    }
-    Ok(())
-}
-
-/// Measures the cells that are in no comparison, without turns: cells that only fill the store and a store alone in its
-/// row as often as `--repetitions` says, the harness overhead once.
-fn measure_others(options: &Options, run: &mut Run) -> Result<(), Error> {
-    let is_compared = |cell: &&Cell| run.comparison(&cell.id).is_some();
-    let others: Vec<Cell> = run.cells.iter().filter(|cell| !is_compared(cell)).cloned().collect();
-    let mut attempts = interference::ATTEMPTS;
-    for repetition in 0..run.repetitions {
-        for place in order::shuffled(others.len(), options.seed, repetition) {
-            let is_due =
-                |cell: &&Cell| repetition < run.repetitions_of(&cell.id) && !run.has(&cell.id, repetition);
-            let Some(cell) = others.get(place).filter(is_due) else { continue };
-            let job = job(options, std::slice::from_ref(cell), repetition);
-            let bar = indicatif::ProgressBar::hidden();
-            let (reports, disturbance) = undisturbed(options, &job, None, &bar, &mut attempts);
-            refuse_signal(options, run)?;
-            record(run, reports, repetition, disturbance);
-            save(run, &options.output)?;
-        }
     }
     Ok(())
 }
@@ -234,7 +210,7 @@ impl Controller<'_> {
         // end of a block half as long as its loads.
         let block_seconds = (budget / (f64::from(FIRST_LOOK) + 1.5) - 1.5 * load_seconds).max(0.0);
         let seconds = self.options.wanted_seconds().unwrap_or(BLOCK_SECONDS);
-        let needs = requirements(run, comparison, (seconds, block_seconds));
+        let needs = requirements(run, comparison, seconds, block_seconds);
         let slicing = needs.and_then(|needs| pilot::run_pilot(&mut loaded.instances, needs));
         refuse_signal(self.options, run)?;
         let slicing = slicing.map(|slicing| Slicing {
@@ -369,7 +345,8 @@ impl Controller<'_> {
 fn requirements(
     run: &Run,
     comparison: &Comparison,
-    (seconds, block_seconds): (f64, f64),
+    seconds: f64,
+    block_seconds: f64,
 ) -> Option<Requirements> {
     let cells = || run.cells.iter().filter(|cell| comparison.cells.contains(&cell.id));
     let workload = &cells().next()?.workload;

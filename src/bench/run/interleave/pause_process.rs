@@ -25,7 +25,8 @@ use std::{
 pub fn stop(pid: u32, others: &[u32]) -> io::Result<()> {
     let child = child(pid)?;
     signal(child, Signal::SIGSTOP)?;
-    others.iter().for_each(|other| wait_until_stopped(*other));
+    // A stop takes effect when a thread returns from the kernel, which takes longer only in a wait for a device.
+    wait_for_states(others, &['T', 'Z', 'X'], Duration::MAX);
     // The kernel reports the stop when the last thread has stopped. The state is left in place for the caller's wait.
     let states = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
     loop {
@@ -36,22 +37,17 @@ pub fn stop(pid: u32, others: &[u32]) -> io::Result<()> {
     }
 }
 
-/// Waits until all threads of a process that was sent SIGSTOP are stopped, or the process has ended.
-fn wait_until_stopped(pid: u32) {
-    // A stop takes effect when a thread returns from the kernel, which takes longer only in a wait for a device.
-    const STEP: Duration = Duration::from_micros(100);
-    let is_stopped = |state: char| matches!(state, 'T' | 'Z' | 'X');
-    while !thread_states(pid).into_iter().all(is_stopped) {
-        thread::sleep(STEP);
-    }
-}
-
 /// Waits until killed processes have ended, but at most for `most`.
 pub fn wait_for_end(pids: &[u32], most: Duration) {
-    const STEP: Duration = Duration::from_millis(1);
+    wait_for_states(pids, &['Z', 'X'], most);
+}
+
+/// Waits until all threads of some processes have one of these states or have ended, but at most for `most`.
+fn wait_for_states(pids: &[u32], states: &[char], most: Duration) {
+    const STEP: Duration = Duration::from_micros(100);
     let begin = Instant::now();
-    let has_ended = |pid: &u32| thread_states(*pid).into_iter().all(|state| matches!(state, 'Z' | 'X'));
-    while !pids.iter().all(has_ended) && begin.elapsed() < most {
+    let is_there = |pid: &u32| thread_states(*pid).iter().all(|state| states.contains(state));
+    while !pids.iter().all(is_there) && begin.elapsed() < most {
         thread::sleep(STEP);
     }
 }
@@ -61,7 +57,7 @@ fn thread_states(pid: u32) -> Vec<char> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let state = |thread: fs::DirEntry| {
         let stat = fs::read_to_string(thread.path().join("stat")).ok()?;
-        stat.rsplit_once(") ")?.1.chars().next()
+        after_name(&stat)?.chars().next()
     };
     threads.filter_map(state).collect()
 }
@@ -72,9 +68,14 @@ pub fn others_of_group(pid: u32) -> Vec<u32> {
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let group = |id: &u32| {
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-        stat.rsplit_once(") ")?.1.split(' ').nth(2)?.parse::<u32>().ok()
+        after_name(&stat)?.split(' ').nth(2)?.parse::<u32>().ok()
     };
     ids.filter(|id| *id != pid && group(id) == Some(pid)).collect()
+}
+
+/// Returns what follows the name in a `stat` file, from the state on (proc_pid_stat(5)); a name may have any letters.
+fn after_name(stat: &str) -> Option<&str> {
+    Some(stat.rsplit_once(") ")?.1)
 }
 
 /// Lets the stopped processes of a process group go on (SIGCONT).

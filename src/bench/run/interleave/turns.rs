@@ -45,15 +45,16 @@ pub struct Served {
 }
 
 /// Functions of a driver that [`Turns::serve`] calls while all threads are parked.
-#[derive(Debug)]
-pub struct Hooks<B, U, D> {
+#[derive(Clone, Copy)]
+#[expect(missing_debug_implementations, reason = "functions")]
+pub struct Hooks<'h> {
     /// Makes the store do its deferred work and returns the resources that the process has used so far. Called before the
     /// first slice and after each warm-up at the start: what these used does not count.
-    pub begin: B,
+    pub begin: &'h dyn Fn() -> ProcessUsage,
     /// Returns the resources that the process has used so far. Called once, after the last slice.
-    pub usage: U,
+    pub usage: &'h dyn Fn() -> ProcessUsage,
     /// Makes the store do its deferred work, after slices that are followed by write-back.
-    pub drain: D,
+    pub drain: &'h dyn Fn() -> Result<(), String>,
 }
 
 impl Turns {
@@ -64,17 +65,12 @@ impl Turns {
 
     /// Runs the slices that `next` returns, until it returns `None`; the driver's threads must then end. `next` is called
     /// with the report of the slice before.
-    pub fn serve<B, U, D>(
+    pub fn serve(
         &self,
         clock: &Clock,
-        hooks: &Hooks<B, U, D>,
+        hooks: Hooks<'_>,
         mut next: impl FnMut(Option<SliceReport>) -> Option<Slice>,
-    ) -> Served
-    where
-        B: Fn() -> ProcessUsage,
-        U: Fn() -> ProcessUsage,
-        D: Fn() -> Result<(), String>,
-    {
+    ) -> Served {
         self.barrier.wait();
         let (mut before, mut nanoseconds, mut bins) = ((hooks.begin)(), 0, 0);
         let (mut report, mut failure) = (None, None);

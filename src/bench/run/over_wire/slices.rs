@@ -46,8 +46,8 @@ impl WireBench {
             meter.begin();
             usage()
         };
-        let hooks = Hooks { begin, usage, drain: || meter.drain() };
-        let served = turns.serve(&shared.clock, &hooks, turns::requested(meter));
+        let hooks = Hooks { begin: &begin, usage, drain: &|| meter.drain() };
+        let served = turns.serve(&shared.clock, hooks, turns::requested(meter));
         let recorders = handles.into_iter().map(JoinHandle::join).map(|outcome| match outcome {
             Ok(recorder) => recorder.map_err(|error| format!("{}: {error}", self.address)),
             Err(payload) => Err(panics::message(&*payload)),
