@@ -326,7 +326,12 @@ fn thread_that_panics_is_a_fault_of_its_own_workload() {
 #[test]
 fn sync_that_panics_every_second_is_a_fault() {
     let engine = Disturbed::new(|_| Ok(()), || panic!("on purpose"));
-    let gets = Workload { seconds: Some(1.2), operations: None, ..workload(&[(Operation::Get, 1.0)]) };
+    let gets = Workload {
+        seconds: Some(1.2),
+        operations: None,
+        rate: Some(500.0),
+        ..workload(&[(Operation::Get, 1.0)])
+    };
     let data = Data::new(&gets).unwrap();
     let live = KeyLedger::new(data.capacity());
     let mut bench = InProcessBench::new(&engine, &data, &live);
@@ -341,7 +346,12 @@ fn sync_that_panics_every_second_is_a_fault() {
 #[test]
 fn a_sync_that_fails_every_second_is_a_fault() {
     let engine = Disturbed::new(|_| Ok(()), on_purpose);
-    let gets = Workload { seconds: Some(1.2), operations: None, ..workload(&[(Operation::Get, 1.0)]) };
+    let gets = Workload {
+        seconds: Some(1.2),
+        operations: None,
+        rate: Some(500.0),
+        ..workload(&[(Operation::Get, 1.0)])
+    };
     let data = Data::new(&gets).unwrap();
     let live = KeyLedger::new(data.capacity());
     let mut bench = InProcessBench::new(&engine, &data, &live);

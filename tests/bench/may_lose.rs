@@ -99,7 +99,8 @@ fn syncs_of_the_timer_are_in_the_result_in_process_and_over_the_wire() {
     let flags =
         ["--mix", "get=0.5,update=0.5", "--stores", "map", "--keys", "200", "--quick", "--repetitions", "1"];
     for wire in [&[][..], &["--wire"]] {
-        let run = result_of(dir.path(), &[&flags[..], &["--fsync", "everysec"], wire].concat());
+        let run =
+            result_of(dir.path(), &[&flags[..], &["--fsync", "everysec", "--rate", "500"], wire].concat());
         std::fs::remove_file(dir.path().join("result.json")).unwrap();
         let own = run.samples.iter().find(|sample| sample.cell.contains("/map/")).unwrap();
         let measured = measurement(&own.outcome);

@@ -52,7 +52,7 @@ const CALLS: &[(&str, &[&str])] = &[
     ("2:count:1", &["--operations", "500"]),
     // Syncs.
     ("1:sync:1", &["--operations", "500"]),
-    ("2:sync:1", &["--seconds", "2.2", "--mix", "update=1", "--fsync", "everysec"]),
+    ("2:sync:1", &["--seconds", "2.2", "--mix", "update=1", "--fsync", "everysec", "--rate", "500"]),
     // Verification and reopening.
     ("2:close:1", &["--operations", "500"]),
     ("3:open:1", &["--operations", "500"]),

@@ -71,7 +71,7 @@ fn watch(flags: &[&str], mut look: impl FnMut(&Process, &[Process])) {
         for measuring in bench.children("measure-job") {
             look(&measuring, &measuring.children("serve"));
         }
-        thread::sleep(Duration::from_millis(2));
+        thread::sleep(Duration::from_millis(10));
     }
     let output = run.output();
     assert!(output.status.success(), "{}", stderr(&output));

@@ -243,7 +243,11 @@ impl Drop for Killed {
 fn copy_of_the_data_is_private_and_removed_at_a_signal() {
     use crate::support::PATIENCE;
     use rustix::process::{Pid, Signal, kill_process};
-    use std::{os::unix::fs::PermissionsExt, time::Instant};
+    use std::{
+        os::unix::fs::PermissionsExt,
+        thread,
+        time::{Duration, Instant},
+    };
     let dir = tempfile::tempdir().unwrap();
     fill(dir.path(), "sled");
     let made = Command::new("mkfifo").arg(dir.path().join("data/pipe")).status().unwrap();
@@ -261,6 +265,7 @@ fn copy_of_the_data_is_private_and_removed_at_a_signal() {
                 Some(copy) => break copy,
                 None => assert!(Instant::now() < deadline, "nothing is copied"),
             }
+            thread::sleep(Duration::from_millis(1));
         };
         assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o700);
         let predictable = format!("kvbench-check-{}", process.0.id());

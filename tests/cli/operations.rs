@@ -176,7 +176,11 @@ fn top_fits_into_the_terminal_and_ends_with_q() {
         pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
         termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize},
     };
-    use std::{io::Write, time::Instant};
+    use std::{
+        io::Write,
+        thread,
+        time::{Duration, Instant},
+    };
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &["--path", ":memory:"]);
     server.connect().call(&["SET", "k", "v"]);
@@ -208,6 +212,7 @@ fn top_fits_into_the_terminal_and_ends_with_q() {
                 Some(status) => break status,
                 None => assert!(Instant::now() < deadline, "it does not end"),
             }
+            thread::sleep(Duration::from_millis(5));
         };
         assert!(status.success());
         assert_eq!(tcgetattr(&terminal).unwrap().local_modes, before, "the terminal is as it was");

@@ -11,6 +11,7 @@ use std::{
     io::Write,
     sync::atomic::{AtomicUsize, Ordering},
     thread,
+    time::Duration,
 };
 
 /// Requests of one client that wait for their replies.
@@ -34,7 +35,7 @@ pub fn write_until(
         }
         while acknowledged.load(Ordering::Relaxed) < enough {
             assert!(!clients.iter().any(|client| client.is_finished()), "a client ended before the server");
-            thread::yield_now();
+            thread::sleep(Duration::from_millis(1));
         }
         end(server);
     });

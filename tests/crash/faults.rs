@@ -63,7 +63,7 @@ fn after_a_failed_sync_writes_are_refused_until_a_restart() {
             thread::sleep(Duration::from_millis(100));
             let again = client.call(&["SET", "after", "1"]);
             assert!(is_misconf(&again), "{store} {fsync}: {again:?}");
-            reads_right(&mut client, store, 0);
+            read_right(&mut client, store, &[0]);
             client.send("SHUTDOWN\r\n");
             failing.server.wait();
             everything_is_there(dir.path(), store, fsync, &[0]);
@@ -88,7 +88,7 @@ fn a_write_that_fails_is_not_acknowledged_whatever_the_error() {
                 let reply = client.call(&["SET", "failed", "1"]);
                 assert!(is_error(&reply), "{store} {error}: {reply:?}");
             }
-            (0..20).for_each(|n| reads_right(&mut client, store, n));
+            read_right(&mut client, store, &(0..20).collect::<Vec<_>>());
             client.send("SHUTDOWN\r\n");
             let mut failing = failing;
             failing.server.wait();
@@ -204,17 +204,24 @@ pub fn still_answers(server: &Server, store: &str, acknowledged: &[usize]) -> bo
     let more = [b'm'; 1 << 20];
     let replies = [(); 3].map(|()| client.call(&[b"SET", &b"more"[..], &more]));
     assert!(replies.iter().all(is_error), "{store}: {replies:?}");
-    for &n in acknowledged {
-        reads_right(&mut client, store, n);
-    }
+    read_right(&mut client, store, acknowledged);
     replies.iter().any(is_misconf)
 }
 
 /// After an error of the disk an engine may read no more, but then it must not say "not there".
-fn reads_right(client: &mut Client, store: &str, n: usize) {
-    let read = client.call(&["GET", &key(n)]);
-    let right = matches!(&read, OwnedFrame::BulkString(found) if *found == value(n));
-    assert!(right || is_error(&read), "{store}: {}: {read:?}", key(n));
+fn read_right(client: &mut Client, store: &str, numbers: &[usize]) {
+    read_all(client, numbers, |n, read| {
+        let right = matches!(&read, OwnedFrame::BulkString(found) if *found == value(n));
+        assert!(right || is_error(&read), "{store}: {}: {read:?}", key(n));
+    });
+}
+
+/// Reads keys, with some requests under way at a time, and passes each reply on.
+fn read_all(client: &mut Client, numbers: &[usize], mut reply: impl FnMut(usize, OwnedFrame)) {
+    for some in numbers.chunks(16) {
+        client.send(some.iter().flat_map(|n| request(&["GET", &key(*n)])).collect::<Vec<_>>());
+        some.iter().for_each(|n| reply(*n, client.reply()));
+    }
 }
 
 /// A restart finds all keys that were acknowledged, others whole or not at all, and writes again.
@@ -222,13 +229,11 @@ pub fn everything_is_there(dir: &Path, store: &str, fsync: Fsync, acknowledged: 
     let server = start(dir, store, fsync);
     let mut client = server.connect();
     let end = acknowledged.last().unwrap() + 16;
-    for n in 0..end {
-        match client.call(&["GET", &key(n)]) {
-            OwnedFrame::BulkString(found) => assert!(found == value(n), "{store} {fsync}: {}", key(n)),
-            OwnedFrame::Null => assert!(!acknowledged.contains(&n), "{store} {fsync}: {} is lost", key(n)),
-            other => panic!("{store} {fsync}: {}: {other:?}", key(n)),
-        }
-    }
+    read_all(&mut client, &(0..end).collect::<Vec<_>>(), |n, reply| match reply {
+        OwnedFrame::BulkString(found) => assert!(found == value(n), "{store} {fsync}: {}", key(n)),
+        OwnedFrame::Null => assert!(!acknowledged.contains(&n), "{store} {fsync}: {} is lost", key(n)),
+        other => panic!("{store} {fsync}: {}: {other:?}", key(n)),
+    });
     assert_eq!(client.call(&["SET", "again", "1"]), ok(), "{store} {fsync}");
     assert!(server.terminate().success());
 }

@@ -7,7 +7,12 @@ use crate::{
 use kvbench::torture::disk::{Cut, Disk, DiskImage};
 use rand::{SeedableRng, rngs::SmallRng};
 use redis_protocol::resp2::types::OwnedFrame;
-use std::{fs, path::Path, thread, time::Instant};
+use std::{
+    fs,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
 /// Directories are synced by `fsync`, logs by `fdatasync`: no sync of a directory ends before the test does.
 const NO_DIRECTORY: &str = "-e trace=fsync -e inject=fsync:delay_enter=600000000";
@@ -28,7 +33,7 @@ fn rewrite(client: &mut Client, disk: &Disk, dir: &Path) -> Vec<u8> {
     let deadline = Instant::now() + PATIENCE;
     while first_line(disk, dir).is_none_or(|line| line == before) {
         assert!(Instant::now() < deadline, "the log is not rewritten");
-        thread::yield_now();
+        thread::sleep(Duration::from_millis(1));
     }
     before
 }

@@ -94,9 +94,10 @@ fn a_power_cut_after_a_start_leaves_a_store_that_opens() {
         let start = |place: &Path| Server::start(place, &["--store", store, "--path", "data"]);
         let server = start(&dir.path().join("mount"));
         let mut rng = SmallRng::seed_from_u64(1);
-        // The same moment again and again: what a cut leaves is drawn.
-        for number in 0..40 {
-            let left = disk.cut(Cut::ALL[number % 3], &mut rng);
+        // The same moment again and again: what a cut leaves is drawn, unless it leaves nothing that is unsynced.
+        for number in 0..27 {
+            let cut = if number == 0 { Cut::Drop } else { [Cut::Pages, Cut::Torn][number % 2] };
+            let left = disk.cut(cut, &mut rng);
             let place = dir.path().join(number.to_string());
             left.export(&place).unwrap();
             assert_eq!(start(&place).connect().call(&["DBSIZE"]), OwnedFrame::Integer(0), "{store}");
@@ -155,10 +156,12 @@ fn a_failing_disk_costs_no_store_an_acknowledged_write() {
 #[test]
 fn a_power_cut_takes_what_was_acknowledged_unsynced() {
     for store in stores() {
-        let dir = tempfile::tempdir().unwrap();
-        let (cell, output) =
-            torture(dir.path(), "power", 4, &["--store", store, "--fsync", "no", "--cut", "drop"]);
-        assert!(cell.lost > 0, "{store}: {output:?}");
+        let is_lost = (0..4).any(|_| {
+            let dir = tempfile::tempdir().unwrap();
+            let args = ["--store", store, "--fsync", "no", "--cut", "drop"];
+            torture(dir.path(), "power", 1, &args).0.lost > 0
+        });
+        assert!(is_lost, "{store}: no round lost a write");
     }
 }
 

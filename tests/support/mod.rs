@@ -216,7 +216,7 @@ impl Client {
         let expected = bytes.as_ref();
         while self.buffer.len() < expected.len() && self.receive().is_ok() {}
         let got = &self.buffer[..expected.len().min(self.buffer.len())];
-        assert_eq!(got.escape_ascii().to_string(), expected.escape_ascii().to_string());
+        assert!(got == expected, "{} came, not {}", got.escape_ascii(), expected.escape_ascii());
         self.buffer.drain(..expected.len());
     }
 

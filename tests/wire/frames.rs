@@ -3,33 +3,46 @@
 use crate::support::{Client, Server, request};
 use std::fs;
 
+/// Reads the complete elements of a reply from `at` on, and counts down `missing`, the number of elements that the reply
+/// still needs. An array is an element that its members follow. Returns `true` when the reply is complete.
+fn read_elements(bytes: &[u8], at: &mut usize, missing: &mut usize) -> bool {
+    while *missing > 0 {
+        let rest = &bytes[*at..];
+        let Some(line) = rest.windows(2).position(|pair| pair == b"\r\n") else { return false };
+        let number = || str::from_utf8(&rest[1..line]).unwrap().parse::<i64>().unwrap();
+        let head = line + 2;
+        let (len, members) = match rest[0] {
+            b'+' | b'-' | b':' | b'_' | b',' => (head, 0),
+            b'$' | b'=' => (usize::try_from(number()).map_or(head, |len| head + len + 2), 0),
+            b'*' | b'~' => (head, number()),
+            b'%' => (head, 2 * number()),
+            _ => panic!("no reply: {}", rest[..rest.len().min(100)].escape_ascii()),
+        };
+        if len > rest.len() {
+            return false;
+        }
+        *at += len;
+        // A null array has no members.
+        *missing = *missing - 1 + usize::try_from(members).unwrap_or(0);
+    }
+    true
+}
+
 /// Length of the complete reply that `bytes` begins with.
 pub fn reply_len(bytes: &[u8]) -> Option<usize> {
-    let head = bytes.windows(2).position(|pair| pair == b"\r\n")? + 2;
-    let number = || str::from_utf8(&bytes[1..head - 2]).unwrap().parse::<i64>().unwrap();
-    let elements = match bytes[0] {
-        b'+' | b'-' | b':' | b'_' | b',' => return Some(head),
-        b'$' | b'=' => {
-            let len = usize::try_from(number()).map_or(head, |len| head + len + 2);
-            return (len <= bytes.len()).then_some(len);
-        }
-        b'*' | b'~' => number(),
-        b'%' => 2 * number(),
-        _ => panic!("no reply: {}", bytes[..bytes.len().min(100)].escape_ascii()),
-    };
-    (0..elements).try_fold(head, |at, _| Some(at + reply_len(&bytes[at..])?))
+    let (mut at, mut missing) = (0, 1);
+    read_elements(bytes, &mut at, &mut missing).then_some(at)
 }
 
 /// The next `count` replies.
 pub fn replies(client: &mut Client, count: usize) -> Vec<Vec<u8>> {
-    let (mut replies, mut at) = (Vec::new(), 0);
+    let (mut replies, mut begin, mut at, mut missing) = (Vec::new(), 0, 0, 1);
     while replies.len() < count {
-        match reply_len(&client.buffer[at..]) {
-            Some(len) => {
-                replies.push(client.buffer[at..at + len].to_vec());
-                at += len;
-            }
-            None => client.receive().expect("a reply"),
+        if read_elements(&client.buffer, &mut at, &mut missing) {
+            replies.push(client.buffer[begin..at].to_vec());
+            (begin, missing) = (at, 1);
+        } else {
+            client.receive().expect("a reply");
         }
     }
     client.buffer.drain(..at);

@@ -15,6 +15,7 @@ fn await_clients(client: &mut Client, expected: u64) {
     let deadline = Instant::now() + PATIENCE;
     while info(client, "connected_clients") != expected {
         assert!(Instant::now() < deadline, "{} clients are still there", info(client, "connected_clients"));
+        std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }
 

@@ -2,7 +2,6 @@
 
 use crate::{
     clients::{output, python, session_py},
-    every_store::on_every_store,
     support::{Client, RunToEnd, Server},
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -91,29 +90,21 @@ fn redis_cli_runs_a_session_with_tls_and_a_password() {
     plain.expect("-NOAUTH Authentication required.\r\n");
 }
 
+/// TLS is above the store, so one store is enough.
 #[test]
-fn redis_py_runs_its_session_over_tls_with_every_store() {
+fn redis_py_runs_its_session_over_tls_in_both_protocols() {
     let Some(python) = python("redis-py over TLS") else { return };
     let dir = certificates();
     let path = |name: &str| dir.path().join(name).display().to_string();
     let (cert, key) = (path("server.pem"), path("server.key"));
-    on_every_store(|running| {
-        let more = ["--tls-port", "0", "--tls-cert", &cert, "--tls-key", &key, "--requirepass", PASSWORD];
-        let server = Server::start(
-            dir.path(),
-            &[&["--store", running.store, "--path", running.store, "--fsync", "no"], &more[..]].concat(),
-        );
-        let port = tls_address(&server.start_line).port().to_string();
-        for protocol in ["2", "3"] {
-            let mut session = Command::new(&python);
-            session.args([&*session_py(), &port, protocol, PASSWORD, &path("ca.pem")]);
-            assert_eq!(output(&mut session, b""), "done\n");
-        }
-        drop(server);
-        fs::remove_dir_all(dir.path().join(running.store))
-            .or_else(|_| fs::remove_file(dir.path().join(running.store)))
-            .unwrap();
-    });
+    let flags = ["--tls-port", "0", "--tls-cert", &cert, "--tls-key", &key, "--requirepass", PASSWORD];
+    let server = Server::start(dir.path(), &[&["--path", ":memory:"], &flags[..]].concat());
+    let port = tls_address(&server.start_line).port().to_string();
+    for protocol in ["2", "3"] {
+        let mut session = Command::new(&python);
+        session.args([&*session_py(), &port, protocol, PASSWORD, &path("ca.pem")]);
+        assert_eq!(output(&mut session, b""), "done\n");
+    }
 }
 
 #[test]
