@@ -7,6 +7,7 @@ use crate::{
 use kvbench::bench::result::{
     Access, Cell, Operation, Run, Sample,
     interleaved_comparison::{End, Work},
+    spread::Spread,
 };
 use nix::{
     sys::signal::{Signal, kill},
@@ -310,6 +311,13 @@ fn long_writing_slices_are_written_back_before_the_next_store_runs() {
     }
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(stdout.contains("operations/s without and with write-back: map "), "{stdout}");
+    // A rate for latencies: 70% of that of the slower store, in two digits.
+    let rate = stdout.split_once("closed loop: each store at its own highest rate. --rate ");
+    let rate: f64 =
+        rate.and_then(|(_, rest)| rest.split(' ').next()?.parse().ok()).unwrap_or_else(|| panic!("{stdout}"));
+    let rates = [0, 1].map(|store| comparison.blocks.iter().filter_map(move |block| block.rate(store)));
+    let slowest = rates.map(|rates| Spread::of(rates).unwrap().median).into_iter().fold(f64::MAX, f64::min);
+    assert!(rate <= 0.7 * slowest && rate > 0.62 * slowest, "{rate} {slowest}\n{stdout}");
 }
 
 #[cfg(feature = "fault-injection")]
@@ -338,7 +346,7 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !done() {
         assert!(Instant::now() < deadline, "{what}");
-        thread::sleep(Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(20));
     }
 }
 

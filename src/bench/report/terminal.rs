@@ -141,6 +141,9 @@ fn first_verdicts(text: &mut String, run: &Run) {
         let seconds = number_format::duration(comparison.seconds());
         let _ = writeln!(text, "  {} blocks in {seconds}; {end}", comparison.blocks.len());
         write_back(text, run, comparison);
+        if let Some(sentence) = latencies(run, comparison) {
+            let _ = writeln!(text, "  {sentence}");
+        }
         if let Some(less_work) = run.less_work_text(comparison) {
             let _ = writeln!(text, "  {less_work}");
         }
@@ -171,11 +174,9 @@ fn write_back(text: &mut String, run: &Run, comparison: &Comparison) {
     if comparison.blocks.iter().any(Block::has_write_back) {
         let rates = comparison.cells.iter().enumerate().filter_map(|(store, id)| {
             let cell = run.cells.iter().find(|cell| cell.id == *id)?;
-            let median = |rate: fn(&Block, usize) -> Option<f64>| {
-                let rates = comparison.blocks.iter().filter_map(|block| rate(block, store));
-                Some(number_format::exact(Unit::PerSecond, Spread::of(rates)?.median))
-            };
-            let (without, with) = (median(Block::rate_without_write_back)?, median(Block::rate)?);
+            let exact = |rate| number_format::exact(Unit::PerSecond, rate);
+            let without = exact(median_rate(comparison, store, Block::rate_without_write_back)?);
+            let with = exact(median_rate(comparison, store, Block::rate)?);
             Some(format!("{} {without} and {with}", cell.column))
         });
         let rates: Vec<_> = rates.collect();
@@ -186,6 +187,40 @@ fn write_back(text: &mut String, run: &Run, comparison: &Comparison) {
         let _ =
             writeln!(text, "  blocks in which other programs kept the device busy after write-back: {busy}");
     }
+}
+
+/// Returns the median of a store's rate over the blocks of a comparison, or `None` if no block has one. `store` is the
+/// index of the store in the comparison.
+fn median_rate(comparison: &Comparison, store: usize, rate: fn(&Block, usize) -> Option<f64>) -> Option<f64> {
+    Some(Spread::of(comparison.blocks.iter().filter_map(|block| rate(block, store)))?.median)
+}
+
+/// Rate at which the latencies of stores are compared, as a fraction of the rate of the slowest one without a pause.
+const RATE_FOR_LATENCIES: f64 = 0.7;
+
+/// Returns a sentence that names the rate at which the latencies of a comparison's stores can be compared, or `None` for
+/// one store and for rates below one operation per second. A store below a tenth of the median rate does not set the rate: at its rate the
+/// others would be idle.
+fn latencies(run: &Run, comparison: &Comparison) -> Option<String> {
+    let rate_of = |store: usize| {
+        let cell = run.cells.iter().find(|cell| comparison.cells.get(store) == Some(&cell.id))?;
+        Some((median_rate(comparison, store, Block::rate)?, cell.column.as_str()))
+    };
+    let mut rates: Vec<_> = run.sound_stores(comparison).into_iter().filter_map(rate_of).collect();
+    rates.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let (median, _) = rates.get(rates.len() / 2)?;
+    let (slowest, name) = rates.iter().find(|(rate, _)| *rate >= median / 10.0)?;
+    let rate = RATE_FOR_LATENCIES * slowest;
+    // Two significant digits.
+    let unit = 10_f64.powf(rate.log10().floor() - 1.0).max(1.0);
+    let rate = (rate / unit).floor() * unit;
+    (rates.len() > 1 && rate >= 1.0).then(|| {
+        format!(
+            "latencies are of a closed loop: each store at its own highest rate. --rate {rate:.0} (not with \
+             --detect or --budget) compares them at one rate, {:.0}% of that of {name}",
+            100.0 * RATE_FOR_LATENCIES
+        )
+    })
 }
 
 /// Appends a ranking of stores as a table with a row for each store, below its title if `is_titled`.

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     bench::{
-        plan::options::Options,
+        plan::options::{Interleave, Options},
         result::{Access, Cell, CellKind, Operation, comparability::Level, metric::Unit, number_format},
     },
     engine::synthetic,
@@ -53,8 +53,12 @@ pub fn text(options: &Options) -> Result<String, Error> {
         format!(", where {} are free", number_format::short(Unit::Bytes, free))
     });
     // The lines that matter come first: the list of cells may be long.
+    let longer = match options.interleave {
+        Some(Interleave { min_blocks: blocks @ 1.., .. }) => format!(", unless {blocks} blocks take longer"),
+        _ => String::new(),
+    };
     let mut text = format!(
-        "{} cells in {} processes, {repeated}\ntime: {limit} {}\ndisk: up to {} in {}{free}\nresult: {}\n",
+        "{} cells in {} processes, {repeated}\ntime: {limit} {}{longer}\ndisk: up to {} in {}{free}\nresult: {}\n",
         plan.cells.len(),
         jobs.len(),
         number_format::duration(seconds),

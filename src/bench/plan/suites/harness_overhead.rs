@@ -54,8 +54,9 @@ fn has_floor(cell: &Cell) -> bool {
         && !work.counts_allocations
 }
 
-/// Returns `work` for the no-op engine, with at most `keys` keys before it: half a second after 0.1 seconds of warm-up;
-/// or at most 20,000 operations if `work` deletes, of at most half of the keys, or if it only fills the store.
+/// Returns `work` for the no-op engine, with at most `keys` keys before it: at most half a second after at most 0.1 seconds
+/// of warm-up, and if `work` has a number of operations, at most that or 20,000, whichever is more; or at most 20,000 operations if `work`
+/// deletes, of at most half of the keys, or if it only fills the store.
 fn floor(work: &Workload, keys: u64) -> Workload {
     const COUNT: u64 = 20_000;
     let has = |wanted: Operation| work.kinds().any(|kind| kind == wanted);
@@ -63,12 +64,16 @@ fn floor(work: &Workload, keys: u64) -> Workload {
     // The no-op engine sorts the keys for its scans.
     let most = if has(Operation::Scan) { 20_000 } else { 1_000_000 };
     let keys = if fills { 0 } else { keys.min(most) };
-    let mut floor = Workload { rate: None, keys, rate_goal: None, soak: false, ..work.clone() };
+    let warmup_seconds = work.warmup_seconds.min(0.1);
+    let mut floor =
+        Workload { rate: None, keys, rate_goal: None, soak: false, warmup_seconds, ..work.clone() };
     match (work.is_steady(), has(Operation::Delete)) {
-        (true, false) => (floor.warmup_seconds, floor.seconds, floor.operations) = (0.1, Some(0.5), None),
+        (true, false) => {
+            floor.seconds = Some(work.seconds.map_or(0.5, |seconds| seconds.min(0.5)));
+            floor.operations = work.operations.map(|count| count.max(COUNT));
+        }
         (true, true) => {
             let most = COUNT.min(keys / 2).max(1);
-            floor.warmup_seconds = floor.warmup_seconds.min(0.1);
             (floor.seconds, floor.operations) =
                 (None, Some(work.operations.map_or(most, |count| count.min(most))));
         }

@@ -12,7 +12,7 @@ use crate::bench::result::{
     statistics::real,
 };
 
-/// Length in nanoseconds of the slice that shows the rate of a store that runs alone.
+/// Length in nanoseconds of the slice that shows the rate of a store that runs alone, unless a block has less time.
 const ALONE: u64 = 2_000_000_000;
 /// Minimum length of a slice, in nanoseconds.
 const MIN_SLICE: u64 = 100_000_000;
@@ -57,6 +57,9 @@ pub struct Requirements {
 #[expect(clippy::cast_precision_loss, reason = "seconds")]
 pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Slicing> {
     let mut pilots: Vec<Pilot> = Vec::new();
+    // Unless stalls or write-back need longer slices, none is longer than a store runs in a block.
+    let wanted_time = nanoseconds(needs.seconds).max(MIN_SLICE);
+    let (alone_time, in_turn_time) = (ALONE.min(wanted_time), IN_TURN.min(wanted_time));
     let writes_back = |seconds: f64| needs.writes && seconds >= LEAST_WRITTEN_BACK;
     let slice = |length: u64, writes_back: bool| Slice {
         nanoseconds: length,
@@ -65,18 +68,18 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
         writes_back,
     };
     for (place, store) in stores.iter_mut().enumerate() {
-        let alone = slice(ALONE, writes_back(needs.min_slice_seconds));
+        let alone = slice(alone_time, writes_back(needs.min_slice_seconds));
         let number = store.number();
         pilots.extend(store.run(alone).map(|report| Pilot::new(place, number, &report)));
     }
     let longest = pilots.iter().map(|pilot| pilot.longest).max()?;
     let stall = if needs.writes { MULTIPLE * longest } else { 0 };
     let mut length = stall.max(MIN_SLICE).max(nanoseconds(needs.min_slice_seconds));
-    let max_doubled = length.max(MAX_DOUBLED);
+    let max_doubled = length.max(MAX_DOUBLED.min(wanted_time));
     loop {
         pilots.iter_mut().for_each(Pilot::forget_turns);
         let min_turns = if needs.writes { 2 } else { MIN_TURNS };
-        for _ in 0..IN_TURN.div_ceil(length).max(min_turns) {
+        for _ in 0..in_turn_time.div_ceil(length).max(min_turns) {
             let in_turn = slice(length, writes_back(length as f64 / 1e9));
             pilots.retain_mut(|pilot| {
                 let report = stores.get_mut(pilot.place).and_then(|store| store.run(in_turn));
