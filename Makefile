@@ -56,6 +56,7 @@ test-distributed:
 check:
 	@tools/setup all
 	cargo fmt --check
+	cargo fmt --check --manifest-path tools/history/Cargo.toml
 	find src/engine/stores benches/bare/side -name '*.rs' | xargs rustfmt --check --edition 2024
 	cargo clippy --release --workspace --all-targets --all-features -- -D warnings
 	cargo clippy --release --test distributed --all-features -- -D warnings

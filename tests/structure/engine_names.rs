@@ -66,12 +66,13 @@ fn names() -> Vec<String> {
     facts.as_array().unwrap().iter().map(|facts| facts["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The files of a folder, without those of the engines, of tests, and of published results.
+/// The files of a folder, without those of the engines and their older versions, of tests, and of published results.
 pub(crate) fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let (path, name) = (entry.path(), entry.file_name().into_string().unwrap());
         if path.is_dir() {
-            if name != "tests" && !path.ends_with("src/engine/stores") {
+            let is_of_engines = path.ends_with("src/engine/stores") || path.ends_with("tools/history");
+            if name != "tests" && !is_of_engines {
                 files(&path, found);
             }
         } else if !name.ends_with("tests.rs") && !name.ends_with(".json") {

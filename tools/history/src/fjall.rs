@@ -1,0 +1,210 @@
+//! Versions of fjall: each read takes a snapshot, because fjall's plain `get` sees parts of a batch that is being applied.
+
+use crate::{Failure, Library, info};
+use kvbench::engine::{
+    Batch, Family, Info, KeyRange, OpenFiles, OpenOptions, VisitPair, VisitValue, WriteOp,
+};
+use std::{path::Path, thread, time::Duration};
+
+/// Name of the partition (version 2) or keyspace (version 3) that holds the pairs.
+const NAME: &str = "kv";
+
+/// Returns the sizes of the block cache and of a memtable, in bytes: those of kvbench's own engine `fjall`.
+fn sizes(options: &OpenOptions) -> (u64, u64) {
+    (options.cache_size / 2, (options.cache_size / 8).clamp(1 << 20, 64 << 20))
+}
+
+/// Number of files that fjall may have open besides tables: journals, directories, tables that are being written.
+const OWN_FILES: u64 = 24;
+
+/// Returns the number of tables that may be open.
+fn tables(options: &OpenOptions) -> usize {
+    let files = options.max_files.clamp(OPEN_FILES.least, OPEN_FILES.most) - OWN_FILES;
+    usize::try_from(files).unwrap_or(usize::MAX)
+}
+
+const OPEN_FILES: OpenFiles = OpenFiles { least: OWN_FILES + 16, most: OWN_FILES + 900, per_read: 1 };
+
+const fn fjall_info(name: &'static str, library: &'static str) -> Info {
+    Info { open_files: OPEN_FILES, ..info(name, library, Family::Lsm) }
+}
+
+/// Returns `true` if fjall accepts a key of this length; it panics at others.
+fn is_key(key: &[u8]) -> bool {
+    (1..=usize::from(u16::MAX)).contains(&key.len())
+}
+
+/// Waits until `is_busy` has returned `false` three times in a row: a compaction may begin shortly after a flush. `check`
+/// returns an error if background work has failed.
+fn wait_while(is_busy: impl Fn() -> bool, check: impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
+    let mut idle = 0;
+    while idle < 3 {
+        check()?;
+        idle = if is_busy() { 0 } else { idle + 1 };
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// Defines the methods of [`Library`] that are the same in all versions; `$handle` is the field with the pairs.
+macro_rules! common {
+    ($fjall:ident, $handle:ident) => {
+        fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<(), Failure> {
+            let (clear, ops) = batch.after_clear();
+            let mode = if sync { $fjall::PersistMode::SyncData } else { $fjall::PersistMode::Buffer };
+            let mut converted = self.db.batch().durability(Some(mode));
+            if clear {
+                self.scan(KeyRange::ALL, &mut |key, _| {
+                    converted.remove(&self.$handle, key);
+                    std::ops::ControlFlow::Continue(())
+                })?;
+            }
+            for op in ops {
+                match *op {
+                    WriteOp::Put { key, value } => converted.insert(&self.$handle, key, value),
+                    WriteOp::Delete { key } => converted.remove(&self.$handle, key),
+                    WriteOp::Clear => {}
+                }
+            }
+            Ok(converted.commit()?)
+        }
+
+        fn sync(&self) -> Result<(), Failure> {
+            Ok(self.db.persist($fjall::PersistMode::SyncData)?)
+        }
+
+        fn count(&self) -> Result<u64, Failure> {
+            let mut count = 0;
+            self.scan(KeyRange::ALL, &mut |_, _| {
+                count += 1;
+                std::ops::ControlFlow::Continue(())
+            })?;
+            Ok(count)
+        }
+    };
+}
+
+pub mod v2 {
+    use super::*;
+    use fjall2::{
+        AbstractTree, CompressionType, Config, Keyspace, PartitionCreateOptions, PartitionHandle, PersistMode,
+    };
+
+    pub struct Fjall {
+        partition: PartitionHandle,
+        db: Keyspace,
+    }
+
+    impl Library for Fjall {
+        const INFO: &'static Info =
+            &fjall_info("fjall-2", concat!(env!("FJALL_2"), ", ", env!("LSM_TREE_2")));
+
+        fn open(path: &Path, options: &OpenOptions) -> Result<Self, Failure> {
+            let (cache, memtable) = sizes(options);
+            let db = Config::new(path).cache_size(cache).flush_workers(1).compaction_workers(1);
+            let db = db.max_open_files(tables(options)).open()?;
+            let create = PartitionCreateOptions::default()
+                .max_memtable_size(u32::try_from(memtable)?)
+                .compression(CompressionType::None);
+            Ok(Self { partition: db.open_partition(NAME, create)?, db })
+        }
+
+        fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<(), Failure> {
+            let snapshot = self.partition.snapshot_at(self.db.instant());
+            for (index, key) in keys.iter().enumerate() {
+                let value = if is_key(key) { snapshot.get(key)? } else { None };
+                if visit(index, value.as_deref()).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        }
+
+        fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<(), Failure> {
+            for pair in
+                self.partition.snapshot_at(self.db.instant()).range::<&[u8], _>((range.start, range.end))
+            {
+                let (key, value) = pair?;
+                if visit(&key, &value).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        }
+
+        fn quiesce(&self) -> Result<(), Failure> {
+            self.sync()?;
+            self.partition.rotate_memtable()?;
+            wait_while(
+                || self.partition.tree.sealed_memtable_count() > 0 || self.db.active_compactions() > 0,
+                || Ok(self.db.persist(PersistMode::Buffer)?),
+            )
+        }
+
+        common!(fjall2, partition);
+    }
+}
+
+pub mod v3 {
+    use super::*;
+    use fjall3::{
+        CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable,
+        config::CompressionPolicy,
+    };
+
+    pub struct Fjall {
+        keyspace: Keyspace,
+        db: Database,
+    }
+
+    impl Library for Fjall {
+        const INFO: &'static Info =
+            &fjall_info("fjall-3", concat!(env!("FJALL_3"), ", ", env!("LSM_TREE_3")));
+
+        fn open(path: &Path, options: &OpenOptions) -> Result<Self, Failure> {
+            let (cache, memtable) = sizes(options);
+            let none = CompressionType::None;
+            let builder = Database::builder(path).cache_size(cache).worker_threads(2);
+            let db = builder.journal_compression(none).max_cached_files(Some(tables(options))).open()?;
+            let create = || {
+                KeyspaceCreateOptions::default()
+                    .max_memtable_size(memtable)
+                    .data_block_compression_policy(CompressionPolicy::all(none))
+            };
+            Ok(Self { keyspace: db.keyspace(NAME, create)?, db })
+        }
+
+        fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<(), Failure> {
+            let snapshot = self.db.snapshot();
+            for (index, key) in keys.iter().enumerate() {
+                let value = if is_key(key) { snapshot.get(&self.keyspace, key)? } else { None };
+                if visit(index, value.as_deref()).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        }
+
+        fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<(), Failure> {
+            let snapshot = self.db.snapshot();
+            for pair in snapshot.range::<&[u8], _>(&self.keyspace, (range.start, range.end)) {
+                let (key, value) = pair.into_inner()?;
+                if visit(&key, &value).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        }
+
+        fn quiesce(&self) -> Result<(), Failure> {
+            self.sync()?;
+            self.keyspace.rotate_memtable()?;
+            wait_while(
+                || self.keyspace.sealed_memtable_count() > 0 || self.db.active_compactions() > 0,
+                || Ok(self.db.persist(PersistMode::Buffer)?),
+            )
+        }
+
+        common!(fjall3, keyspace);
+    }
+}
