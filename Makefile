@@ -61,7 +61,7 @@ check:
 	cargo clippy --release --workspace --all-targets --all-features -- -D warnings
 	cargo clippy --release --test distributed --all-features -- -D warnings
 	cargo clippy --release --all-targets --no-default-features -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --lib
+	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --lib --all-features
 	tools/check-rocksdb $(TESTS)
 	tools/package
 

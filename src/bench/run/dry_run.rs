@@ -1,7 +1,11 @@
 //! `--dry-run`: the cells that a run would measure, the estimated time, and the disk space needed.
 
 use super::{
-    Error, NO_TURNS, Planned, attempts::verified_at_most, comparisons, find_rate, free_space, order::jobs,
+    Error, NO_TURNS, Planned,
+    attempts::verified_at_most,
+    comparisons, find_rate, free_space,
+    interleave::{BLOCK_SECONDS, LEAST_WRITTEN},
+    order::jobs,
     planned, verification,
 };
 use crate::{
@@ -45,6 +49,9 @@ pub fn text(options: &Options) -> Result<String, Error> {
     let compared = comparisons(options, &plan.cells).len() as f64;
     let repetitions = f64::from(options.repetitions);
     let (repeated, limit, seconds) = match options.interleave {
+        Some(limits) if limits.detect.is_none() && limits.min_blocks > 0 => {
+            ("compared in blocks".into(), "about", in_blocks(options, limits, &jobs))
+        }
         Some(limits) => ("compared in blocks".into(), "at most", compared * limits.budget_seconds),
         None => (format!("{repetitions} repetitions"), "about", repetitions * once),
     };
@@ -54,7 +61,9 @@ pub fn text(options: &Options) -> Result<String, Error> {
     });
     // The lines that matter come first: the list of cells may be long.
     let longer = match options.interleave {
-        Some(Interleave { min_blocks: blocks @ 1.., .. }) => format!(", unless {blocks} blocks take longer"),
+        Some(Interleave { min_blocks: blocks @ 1.., detect: Some(_), .. }) => {
+            format!(", unless {blocks} blocks take longer")
+        }
         _ => String::new(),
     };
     let mut text = format!(
@@ -94,6 +103,24 @@ pub fn check_space(options: &Options) -> Result<(), Error> {
 /// Returns the plan of a new run, whatever a result file contains.
 fn planned_anew(options: &Options) -> Result<Planned, Error> {
     planned(&Options { resume: false, ..options.clone() })
+}
+
+/// Estimates the seconds of a comparison of the cells of jobs in as few blocks as possible, with its pilot, which takes as
+/// long as one and a half.
+fn in_blocks(options: &Options, limits: Interleave, jobs: &[Vec<Cell>]) -> f64 {
+    let wanted = options.wanted_seconds().unwrap_or(BLOCK_SECONDS);
+    let block = |cells: &Vec<Cell>| {
+        let mut cells = cells.clone();
+        for cell in &mut cells {
+            // Of stores that write, the fastest needs this time, the others longer.
+            let seconds = if cell.workload.writes() { 2.0 * wanted.max(LEAST_WRITTEN) } else { wanted };
+            if cell.workload.is_steady() && !cell.reference {
+                cell.workload.seconds = Some(seconds);
+            }
+        }
+        seconds(&cells, verified_at_most(&options.conduct))
+    };
+    (f64::from(limits.min_blocks) + 1.5) * jobs.iter().map(block).sum::<f64>()
 }
 
 /// Estimates the seconds of a job: load, cells, and the verification of at most `verified` values at the end.

@@ -48,9 +48,9 @@ use slice::Slice;
 use std::{fs, time::Instant};
 
 /// Default of `--seconds` for stores that take turns: running time in seconds of each store in a block.
-const BLOCK_SECONDS: f64 = 2.0;
+pub(super) const BLOCK_SECONDS: f64 = 2.0;
 /// Minimum running time in seconds of the fastest store in a block, if the workload writes.
-const LEAST_WRITTEN: f64 = 3.0;
+pub(super) const LEAST_WRITTEN: f64 = 3.0;
 /// Memory in bytes that must stay free when all stores are loaded; at most three quarters of the available memory.
 const FREE_MEMORY: f64 = 2_147_483_648.0;
 
