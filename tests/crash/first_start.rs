@@ -55,7 +55,7 @@ fn try_start(dir: &Path, store: &str) -> Result<Server, ExitStatus> {
 fn kill_at(dir: &Path, store: &str, call: &str, n: usize) -> bool {
     let [trace, inject] = [format!("trace={call}"), format!("inject={call}:signal=KILL:when={n}")];
     let mut command = strace();
-    command.args(["-D", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject]);
+    command.args(["-D", "-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject]);
     match Server::try_start_command(command.arg(KVBENCH).args(args(store)).current_dir(dir)) {
         Ok(server) => {
             server.kill();

@@ -34,7 +34,7 @@ fn damaged() -> Vec<u8> {
 fn repair_up_to(dir: &Path, call: &str, n: usize) -> ExitStatus {
     let [trace, inject] = [format!("trace={call}"), format!("inject={call}:signal=KILL:when={n}")];
     let mut command = strace();
-    command.args(["-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject]);
+    command.args(["-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject]);
     let command = command.arg(KVBENCH).args(["repair", "data"]).current_dir(dir).stdout(Stdio::null());
     command.status().unwrap()
 }
