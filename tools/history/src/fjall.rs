@@ -1,10 +1,16 @@
-//! Versions of fjall: each read takes a snapshot, because fjall's plain `get` sees parts of a batch that is being applied.
+//! Versions of fjall: all reads share a snapshot that is taken after each commit, because a read during a commit, with a
+//! snapshot of its own or without, may see parts of the batch that is being applied.
 
 use crate::{Failure, Library, info};
 use kvbench::engine::{
     Batch, Family, Info, KeyRange, OpenFiles, OpenOptions, VisitPair, VisitValue, WriteOp,
 };
-use std::{path::Path, thread, time::Duration};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    thread,
+    time::Duration,
+};
 
 /// Name of the partition (version 2) or keyspace (version 3) that holds the pairs.
 const NAME: &str = "kv";
@@ -66,7 +72,11 @@ macro_rules! common {
                     WriteOp::Clear => {}
                 }
             }
-            Ok(converted.commit()?)
+            // Held during the commit, or the snapshot of one writer could contain half a batch of another.
+            let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+            converted.commit()?;
+            *self.latest.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(self.snapshot());
+            Ok(())
         }
 
         fn sync(&self) -> Result<(), Failure> {
@@ -87,12 +97,26 @@ macro_rules! common {
 pub mod v2 {
     use super::*;
     use fjall2::{
-        AbstractTree, CompressionType, Config, Keyspace, PartitionCreateOptions, PartitionHandle, PersistMode,
+        AbstractTree, CompressionType, Config, Keyspace, PartitionCreateOptions, PartitionHandle,
+        PersistMode, Snapshot,
     };
 
     pub struct Fjall {
+        /// Snapshot that reads use: the state after the last commit.
+        latest: RwLock<Arc<Snapshot>>,
+        writing: Mutex<()>,
         partition: PartitionHandle,
         db: Keyspace,
+    }
+
+    impl Fjall {
+        fn latest(&self) -> Arc<Snapshot> {
+            Arc::clone(&self.latest.read().unwrap_or_else(PoisonError::into_inner))
+        }
+
+        fn snapshot(&self) -> Snapshot {
+            self.partition.snapshot_at(self.db.instant())
+        }
     }
 
     impl Library for Fjall {
@@ -106,11 +130,13 @@ pub mod v2 {
             let create = PartitionCreateOptions::default()
                 .max_memtable_size(u32::try_from(memtable)?)
                 .compression(CompressionType::None);
-            Ok(Self { partition: db.open_partition(NAME, create)?, db })
+            let partition = db.open_partition(NAME, create)?;
+            let latest = RwLock::new(Arc::new(partition.snapshot_at(db.instant())));
+            Ok(Self { latest, writing: Mutex::new(()), partition, db })
         }
 
         fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<(), Failure> {
-            let snapshot = self.partition.snapshot_at(self.db.instant());
+            let snapshot = self.latest();
             for (index, key) in keys.iter().enumerate() {
                 let value = if is_key(key) { snapshot.get(key)? } else { None };
                 if visit(index, value.as_deref()).is_break() {
@@ -121,9 +147,7 @@ pub mod v2 {
         }
 
         fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<(), Failure> {
-            for pair in
-                self.partition.snapshot_at(self.db.instant()).range::<&[u8], _>((range.start, range.end))
-            {
+            for pair in self.latest().range::<&[u8], _>((range.start, range.end)) {
                 let (key, value) = pair?;
                 if visit(&key, &value).is_break() {
                     break;
@@ -148,13 +172,26 @@ pub mod v2 {
 pub mod v3 {
     use super::*;
     use fjall3::{
-        CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable,
+        CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot,
         config::CompressionPolicy,
     };
 
     pub struct Fjall {
+        /// Snapshot that reads use: the state after the last commit.
+        latest: RwLock<Arc<Snapshot>>,
+        writing: Mutex<()>,
         keyspace: Keyspace,
         db: Database,
+    }
+
+    impl Fjall {
+        fn latest(&self) -> Arc<Snapshot> {
+            Arc::clone(&self.latest.read().unwrap_or_else(PoisonError::into_inner))
+        }
+
+        fn snapshot(&self) -> Snapshot {
+            self.db.snapshot()
+        }
     }
 
     impl Library for Fjall {
@@ -171,11 +208,13 @@ pub mod v3 {
                     .max_memtable_size(memtable)
                     .data_block_compression_policy(CompressionPolicy::all(none))
             };
-            Ok(Self { keyspace: db.keyspace(NAME, create)?, db })
+            let keyspace = db.keyspace(NAME, create)?;
+            let latest = RwLock::new(Arc::new(db.snapshot()));
+            Ok(Self { latest, writing: Mutex::new(()), keyspace, db })
         }
 
         fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<(), Failure> {
-            let snapshot = self.db.snapshot();
+            let snapshot = self.latest();
             for (index, key) in keys.iter().enumerate() {
                 let value = if is_key(key) { snapshot.get(&self.keyspace, key)? } else { None };
                 if visit(index, value.as_deref()).is_break() {
@@ -186,7 +225,7 @@ pub mod v3 {
         }
 
         fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<(), Failure> {
-            let snapshot = self.db.snapshot();
+            let snapshot = self.latest();
             for pair in snapshot.range::<&[u8], _>(&self.keyspace, (range.start, range.end)) {
                 let (key, value) = pair.into_inner()?;
                 if visit(&key, &value).is_break() {

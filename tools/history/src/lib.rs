@@ -1,8 +1,7 @@
 //! Major versions of redb and of fjall as engines of one program, so that a benchmark can compare them in turns.
 //!
-//! All versions of a library are used in the same way, which is the one that its documentation shows: each read begins a
-//! transaction or takes a snapshot. kvbench's own engines `redb` and `fjall` share one among all reads, which the oldest
-//! versions do not allow. So their results are not those of the newest version here.
+//! All versions of a library are used in the same way. For each read redb begins a transaction and opens the table; kvbench's
+//! own engine `redb` shares one table among all reads, which version 1 does not allow, so its results differ.
 
 mod fjall;
 mod redb;
