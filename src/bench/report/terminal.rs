@@ -195,12 +195,12 @@ fn median_rate(comparison: &Comparison, store: usize, rate: fn(&Block, usize) ->
     Some(Spread::of(comparison.blocks.iter().filter_map(|block| rate(block, store)))?.median)
 }
 
-/// Rate at which the latencies of stores are compared, as a fraction of the rate of the slowest one without a pause.
+/// Rate at which the latencies of stores are compared, as a fraction of the rate of the slowest store in a closed loop.
 const RATE_FOR_LATENCIES: f64 = 0.7;
 
 /// Returns a sentence that names the rate at which the latencies of a comparison's stores can be compared, or `None` for
-/// one store and for rates below one operation per second. A store below a tenth of the median rate does not set the rate: at its rate the
-/// others would be idle.
+/// one store and for rates below one operation per second. A store below a tenth of the median rate does not set the
+/// rate: at its rate the others would be idle.
 fn latencies(run: &Run, comparison: &Comparison) -> Option<String> {
     let rate_of = |store: usize| {
         let cell = run.cells.iter().find(|cell| comparison.cells.get(store) == Some(&cell.id))?;

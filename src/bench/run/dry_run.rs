@@ -112,7 +112,7 @@ fn in_blocks(options: &Options, limits: Interleave, jobs: &[Vec<Cell>]) -> f64 {
     let block = |cells: &Vec<Cell>| {
         let mut cells = cells.clone();
         for cell in &mut cells {
-            // Of stores that write, the fastest needs this time, the others longer.
+            // The fastest store that writes needs half of this time, the others more.
             let seconds = if cell.workload.writes() { 2.0 * wanted.max(LEAST_WRITTEN) } else { wanted };
             if cell.workload.is_steady() && !cell.reference {
                 cell.workload.seconds = Some(seconds);

@@ -55,8 +55,8 @@ fn has_floor(cell: &Cell) -> bool {
 }
 
 /// Returns `work` for the no-op engine, with at most `keys` keys before it: at most half a second after at most 0.1 seconds
-/// of warm-up, and if `work` has a number of operations, at most that or 20,000, whichever is more; or at most 20,000 operations if `work`
-/// deletes, of at most half of the keys, or if it only fills the store.
+/// of warm-up, and if `work` has a number of operations, at most that or 20,000, whichever is more. If `work` deletes or
+/// only fills the store: at most 20,000 operations, and deletions of at most half of the keys.
 fn floor(work: &Workload, keys: u64) -> Workload {
     const COUNT: u64 = 20_000;
     let has = |wanted: Operation| work.kinds().any(|kind| kind == wanted);
