@@ -15,7 +15,7 @@ use std::{
     mem,
     ops::ControlFlow,
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     thread,
     time::Duration,
 };
@@ -133,6 +133,8 @@ fn recognise(path: &Path) -> bool {
 struct Fjall {
     /// Snapshot that reads use: the state after the last complete batch.
     latest: ShardedLock<Arc<Snapshot>>,
+    /// Held from a commit to its snapshot: a flush makes the applied part of a batch visible in new snapshots.
+    writing: Mutex<()>,
     keyspace: Keyspace,
     db: Database,
     path: PathBuf,
@@ -147,7 +149,7 @@ impl Fjall {
         }
         let (db, keyspace) = open_at(&path.join(TREE), options).map_err(|error| fail(error, path))?;
         let latest = ShardedLock::new(Arc::new(db.snapshot()));
-        Ok(Box::new(Self { latest, keyspace, db, path: path.into() }))
+        Ok(Box::new(Self { latest, writing: Mutex::default(), keyspace, db, path: path.into() }))
     }
 
     fn fail(&self, error: fjall::Error) -> Error {
@@ -160,11 +162,11 @@ impl Fjall {
     }
 
     /// Replaces the snapshot that all reads share by a snapshot of the current state, so that later reads see the last
-    /// commit.
+    /// commit. The caller holds `writing`.
     fn show(&self) {
-        // Taken under the lock: of two writers, the older state must not replace the newer one.
+        let snapshot = Arc::new(self.db.snapshot());
         let mut latest = self.latest.write().unwrap_or_else(PoisonError::into_inner);
-        let old = mem::replace(&mut *latest, Arc::new(self.db.snapshot()));
+        let old = mem::replace(&mut *latest, snapshot);
         drop(latest);
         drop(old);
     }
@@ -307,7 +309,9 @@ impl Engine for Fjall {
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         batch.check_keys(NAME, KEY_LIMITS)?;
-        self.halt_write().and_then(|()| self.apply(batch, sync)).map_err(|error| self.fail(error))?;
+        self.halt_write().map_err(|error| self.fail(error))?;
+        let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.apply(batch, sync).map_err(|error| self.fail(error))?;
         self.show();
         Ok(())
     }
@@ -378,10 +382,56 @@ impl Engine for Fjall {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{
+        iter,
+        sync::atomic::{AtomicBool, Ordering},
+    };
 
     #[test]
     fn writes_halt_before_fjall_would() {
         assert_eq!([0, 1, 2, 3].map(|sealed| halts_write(sealed, 0)), [false, false, true, true]);
         assert_eq!([20, 27, 28, 29].map(|runs| halts_write(0, runs)), [false, false, true, true]);
+    }
+
+    /// A flush makes the applied part of a batch visible in snapshots of the database, such as that of another writer.
+    #[test]
+    fn flushes_beside_two_writers_leave_batches_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        // The memtable holds half of a batch.
+        let options = OpenOptions { cache_size: 8 << 20, ..OpenOptions::for_check(&dir.path().join("data")) };
+        let engine = Fjall::open(&options).unwrap();
+        let keys: Vec<Vec<u8>> = (0..200).map(|key| format!("key {key}").into_bytes()).collect();
+        let is_done = AtomicBool::new(false);
+        let write = |keys: &[Vec<u8>], value: &[u8]| {
+            let mut batch = Batch::default();
+            keys.iter().for_each(|key| batch.put(key, value));
+            engine.write(&batch, false).unwrap();
+        };
+        let differ = || {
+            let mut seen = Vec::new();
+            let ends = [&*keys[0], &*keys[199]];
+            let visit = &mut |_, value: Option<&[u8]>| {
+                seen.push(value.map(|value| value[0]));
+                ControlFlow::Continue(())
+            };
+            engine.read(&ends, visit).unwrap();
+            seen[0] != seen[1]
+        };
+        let until_done = |work: &dyn Fn() -> bool| {
+            iter::from_fn(|| (!is_done.load(Ordering::Relaxed)).then(work)).filter(|found| *found).count()
+        };
+        let mixed = thread::scope(|scope| {
+            scope.spawn(|| {
+                until_done(&|| {
+                    write(&[b"other".to_vec()], b"value");
+                    false
+                })
+            });
+            let reader = scope.spawn(|| until_done(&differ));
+            (0..100).for_each(|round| write(&keys, &[round; 10_000]));
+            is_done.store(true, Ordering::Relaxed);
+            reader.join().unwrap()
+        });
+        assert_eq!(mixed, 0, "reads saw parts of several batches");
     }
 }
