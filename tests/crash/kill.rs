@@ -137,7 +137,7 @@ impl Killing {
     /// `kept`: whether what was acknowledged must be there.
     fn run(mut self, kept: bool) {
         for round in 0..ROUNDS {
-            let enough = self.rng.random_range(200..5_000);
+            let enough = self.rng.random_range(200..10_000);
             eprintln!("{} {}: round {round}, a kill after {enough} writes", self.store, self.fsync);
             let server = self.start();
             write_until(server, &mut self.histories, &mut self.rngs, enough, Server::kill);

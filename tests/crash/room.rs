@@ -150,6 +150,7 @@ fn bitcask_deletes_and_merges_on_a_full_disk() {
                 let reply = client.call(&[b"SET", name(count).as_bytes(), &large]);
                 if reply == ok() {
                     count += 1;
+                    assert!(count < 2000, "the disk is not full");
                     continue;
                 }
                 assert!(is_full(&reply), "{reply:?}");

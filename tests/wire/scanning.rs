@@ -29,7 +29,7 @@ fn a_walk_finds_all_that_stays_while_others_come_and_go() {
         for _ in &stays {
             client.expect("+OK\r\n");
         }
-        for count in ["100", "1000"] {
+        for count in ["10", "1000"] {
             let (mut cursor, mut found, mut steps) = ("0".to_owned(), HashSet::new(), 0);
             loop {
                 let (next, keys) = step(&mut client, &cursor, count);

@@ -4,7 +4,7 @@ use super::{
     Error, NO_TURNS, Planned,
     attempts::verified_at_most,
     comparisons, find_rate, free_space,
-    interleave::{BLOCK_SECONDS, LEAST_WRITTEN},
+    interleave::{BLOCK_SECONDS, LEAST_WRITTEN, PILOT_BLOCKS},
     order::jobs,
     planned, verification,
 };
@@ -48,29 +48,30 @@ pub fn text(options: &Options) -> Result<String, Error> {
     let once = jobs.iter().map(|cells| seconds(cells, most)).sum::<f64>();
     let compared = comparisons(options, &plan.cells).len() as f64;
     let repetitions = f64::from(options.repetitions);
-    let (repeated, limit, seconds) = match options.interleave {
-        Some(limits) if limits.detect.is_none() && limits.min_blocks > 0 => {
-            ("compared in blocks".into(), "about", in_blocks(options, limits, &jobs))
+    let repeated = match options.interleave {
+        Some(_) => "compared in blocks".into(),
+        None => format!("{repetitions} repetitions"),
+    };
+    let time = match options.interleave {
+        None => format!("about {}", number_format::duration(repetitions * once)),
+        Some(Interleave { min_blocks: blocks @ 1.., detect: None, .. }) => {
+            format!("about {}", number_format::duration(in_blocks(options, blocks, &jobs)))
         }
-        Some(limits) => ("compared in blocks".into(), "at most", compared * limits.budget_seconds),
-        None => (format!("{repetitions} repetitions"), "about", repetitions * once),
+        Some(Interleave { min_blocks, budget_seconds, .. }) => {
+            let most = number_format::duration(compared * budget_seconds);
+            let longer = format!(", unless {min_blocks} blocks take longer");
+            format!("at most {most}{}", if min_blocks > 0 { &longer } else { "" })
+        }
     };
     let place = &options.directory;
     let free = free_space::of(place).map_or(String::new(), |free| {
         format!(", where {} are free", number_format::short(Unit::Bytes, free))
     });
     // The lines that matter come first: the list of cells may be long.
-    let longer = match options.interleave {
-        Some(Interleave { min_blocks: blocks @ 1.., detect: Some(_), .. }) => {
-            format!(", unless {blocks} blocks take longer")
-        }
-        _ => String::new(),
-    };
     let mut text = format!(
-        "{} cells in {} processes, {repeated}\ntime: {limit} {}{longer}\ndisk: up to {} in {}{free}\nresult: {}\n",
+        "{} cells in {} processes, {repeated}\ntime: {time}\ndisk: up to {} in {}{free}\nresult: {}\n",
         plan.cells.len(),
         jobs.len(),
-        number_format::duration(seconds),
         number_format::short(Unit::Bytes, free_space::needed_by(options, &plan.cells)),
         place.display(),
         options.output.display(),
@@ -105,9 +106,8 @@ fn planned_anew(options: &Options) -> Result<Planned, Error> {
     planned(&Options { resume: false, ..options.clone() })
 }
 
-/// Estimates the seconds of a comparison of the cells of jobs in as few blocks as possible, with its pilot, which takes as
-/// long as one and a half.
-fn in_blocks(options: &Options, limits: Interleave, jobs: &[Vec<Cell>]) -> f64 {
+/// Estimates the seconds of a comparison of the cells of jobs in this number of blocks, with its pilot.
+fn in_blocks(options: &Options, blocks: u32, jobs: &[Vec<Cell>]) -> f64 {
     let wanted = options.wanted_seconds().unwrap_or(BLOCK_SECONDS);
     let block = |cells: &Vec<Cell>| {
         let mut cells = cells.clone();
@@ -120,7 +120,7 @@ fn in_blocks(options: &Options, limits: Interleave, jobs: &[Vec<Cell>]) -> f64 {
         }
         seconds(&cells, verified_at_most(&options.conduct))
     };
-    (f64::from(limits.min_blocks) + 1.5) * jobs.iter().map(block).sum::<f64>()
+    (f64::from(blocks) + PILOT_BLOCKS) * jobs.iter().map(block).sum::<f64>()
 }
 
 /// Estimates the seconds of a job: load, cells, and the verification of at most `verified` values at the end.

@@ -6,6 +6,7 @@ use kvbench::engine::{
     Batch, Family, Info, KeyRange, OpenFiles, OpenOptions, VisitPair, VisitValue, WriteOp,
 };
 use std::{
+    ops::ControlFlow,
     path::Path,
     sync::{Arc, Mutex, PoisonError, RwLock},
     thread,
@@ -52,42 +53,86 @@ fn wait_while(is_busy: impl Fn() -> bool, check: impl Fn() -> Result<(), Failure
     Ok(())
 }
 
-/// Defines the methods of [`Library`] that are the same in all versions; `$handle` is the field with the pairs.
+/// Snapshot that reads use: the state after the last commit.
+struct Latest<S> {
+    snapshot: RwLock<Arc<S>>,
+    /// Held from a commit to its snapshot: a flush makes the applied part of a batch visible in new snapshots.
+    writing: Mutex<()>,
+}
+
+impl<S> Latest<S> {
+    fn new(snapshot: S) -> Self {
+        Self { snapshot: RwLock::new(Arc::new(snapshot)), writing: Mutex::new(()) }
+    }
+
+    fn get(&self) -> Arc<S> {
+        Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Commits a batch, and keeps the snapshot that `commit` then returns.
+    fn after(&self, commit: impl FnOnce() -> Result<S, Failure>) -> Result<(), Failure> {
+        let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let snapshot = Arc::new(commit()?);
+        *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = snapshot;
+        Ok(())
+    }
+}
+
+/// Defines the methods of [`Library`] that are the same in all versions; `$pairs` is the field with the pairs.
 macro_rules! common {
-    ($fjall:ident, $handle:ident) => {
+    ($fjall:ident, $pairs:ident) => {
+        fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<(), Failure> {
+            let snapshot = self.latest.get();
+            for (index, key) in keys.iter().enumerate() {
+                let value = if is_key(key) { self.get(&snapshot, key)? } else { None };
+                if visit(index, value.as_deref()).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        }
+
         fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<(), Failure> {
             let (clear, ops) = batch.after_clear();
             let mode = if sync { $fjall::PersistMode::SyncData } else { $fjall::PersistMode::Buffer };
             let mut converted = self.db.batch().durability(Some(mode));
             if clear {
                 self.scan(KeyRange::ALL, &mut |key, _| {
-                    converted.remove(&self.$handle, key);
-                    std::ops::ControlFlow::Continue(())
+                    converted.remove(&self.$pairs, key);
+                    ControlFlow::Continue(())
                 })?;
             }
             for op in ops {
                 match *op {
-                    WriteOp::Put { key, value } => converted.insert(&self.$handle, key, value),
-                    WriteOp::Delete { key } => converted.remove(&self.$handle, key),
+                    WriteOp::Put { key, value } => converted.insert(&self.$pairs, key, value),
+                    WriteOp::Delete { key } => converted.remove(&self.$pairs, key),
                     WriteOp::Clear => {}
                 }
             }
-            // Held during the commit, or the snapshot of one writer could contain half a batch of another.
-            let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-            converted.commit()?;
-            *self.latest.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(self.snapshot());
-            Ok(())
+            self.latest.after(|| {
+                converted.commit()?;
+                Ok(self.snapshot())
+            })
         }
 
         fn sync(&self) -> Result<(), Failure> {
             Ok(self.db.persist($fjall::PersistMode::SyncData)?)
         }
 
+        fn quiesce(&self) -> Result<(), Failure> {
+            self.sync()?;
+            self.$pairs.rotate_memtable()?;
+            wait_while(
+                || self.$pairs.tree.sealed_memtable_count() > 0 || self.db.active_compactions() > 0,
+                || Ok(self.db.persist($fjall::PersistMode::Buffer)?),
+            )
+        }
+
         fn count(&self) -> Result<u64, Failure> {
             let mut count = 0;
             self.scan(KeyRange::ALL, &mut |_, _| {
                 count += 1;
-                std::ops::ControlFlow::Continue(())
+                ControlFlow::Continue(())
             })?;
             Ok(count)
         }
@@ -97,25 +142,23 @@ macro_rules! common {
 pub mod v2 {
     use super::*;
     use fjall2::{
-        AbstractTree, CompressionType, Config, Keyspace, PartitionCreateOptions, PartitionHandle,
-        PersistMode, Snapshot,
+        AbstractTree, CompressionType, Config, Keyspace, PartitionCreateOptions, PartitionHandle, Slice,
+        Snapshot,
     };
 
     pub struct Fjall {
-        /// Snapshot that reads use: the state after the last commit.
-        latest: RwLock<Arc<Snapshot>>,
-        writing: Mutex<()>,
+        latest: Latest<Snapshot>,
         partition: PartitionHandle,
         db: Keyspace,
     }
 
     impl Fjall {
-        fn latest(&self) -> Arc<Snapshot> {
-            Arc::clone(&self.latest.read().unwrap_or_else(PoisonError::into_inner))
-        }
-
         fn snapshot(&self) -> Snapshot {
             self.partition.snapshot_at(self.db.instant())
+        }
+
+        fn get(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Option<Slice>, Failure> {
+            Ok(snapshot.get(key)?)
         }
     }
 
@@ -131,38 +174,17 @@ pub mod v2 {
                 .max_memtable_size(u32::try_from(memtable)?)
                 .compression(CompressionType::None);
             let partition = db.open_partition(NAME, create)?;
-            let latest = RwLock::new(Arc::new(partition.snapshot_at(db.instant())));
-            Ok(Self { latest, writing: Mutex::new(()), partition, db })
-        }
-
-        fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<(), Failure> {
-            let snapshot = self.latest();
-            for (index, key) in keys.iter().enumerate() {
-                let value = if is_key(key) { snapshot.get(key)? } else { None };
-                if visit(index, value.as_deref()).is_break() {
-                    break;
-                }
-            }
-            Ok(())
+            Ok(Self { latest: Latest::new(partition.snapshot_at(db.instant())), partition, db })
         }
 
         fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<(), Failure> {
-            for pair in self.latest().range::<&[u8], _>((range.start, range.end)) {
+            for pair in self.latest.get().range::<&[u8], _>((range.start, range.end)) {
                 let (key, value) = pair?;
                 if visit(&key, &value).is_break() {
                     break;
                 }
             }
             Ok(())
-        }
-
-        fn quiesce(&self) -> Result<(), Failure> {
-            self.sync()?;
-            self.partition.rotate_memtable()?;
-            wait_while(
-                || self.partition.tree.sealed_memtable_count() > 0 || self.db.active_compactions() > 0,
-                || Ok(self.db.persist(PersistMode::Buffer)?),
-            )
         }
 
         common!(fjall2, partition);
@@ -172,25 +194,23 @@ pub mod v2 {
 pub mod v3 {
     use super::*;
     use fjall3::{
-        CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot,
+        AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, Readable, Slice, Snapshot,
         config::CompressionPolicy,
     };
 
     pub struct Fjall {
-        /// Snapshot that reads use: the state after the last commit.
-        latest: RwLock<Arc<Snapshot>>,
-        writing: Mutex<()>,
+        latest: Latest<Snapshot>,
         keyspace: Keyspace,
         db: Database,
     }
 
     impl Fjall {
-        fn latest(&self) -> Arc<Snapshot> {
-            Arc::clone(&self.latest.read().unwrap_or_else(PoisonError::into_inner))
-        }
-
         fn snapshot(&self) -> Snapshot {
             self.db.snapshot()
+        }
+
+        fn get(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Option<Slice>, Failure> {
+            Ok(snapshot.get(&self.keyspace, key)?)
         }
     }
 
@@ -209,23 +229,11 @@ pub mod v3 {
                     .data_block_compression_policy(CompressionPolicy::all(none))
             };
             let keyspace = db.keyspace(NAME, create)?;
-            let latest = RwLock::new(Arc::new(db.snapshot()));
-            Ok(Self { latest, writing: Mutex::new(()), keyspace, db })
-        }
-
-        fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<(), Failure> {
-            let snapshot = self.latest();
-            for (index, key) in keys.iter().enumerate() {
-                let value = if is_key(key) { snapshot.get(&self.keyspace, key)? } else { None };
-                if visit(index, value.as_deref()).is_break() {
-                    break;
-                }
-            }
-            Ok(())
+            Ok(Self { latest: Latest::new(db.snapshot()), keyspace, db })
         }
 
         fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<(), Failure> {
-            let snapshot = self.latest();
+            let snapshot = self.latest.get();
             for pair in snapshot.range::<&[u8], _>(&self.keyspace, (range.start, range.end)) {
                 let (key, value) = pair.into_inner()?;
                 if visit(&key, &value).is_break() {
@@ -233,15 +241,6 @@ pub mod v3 {
                 }
             }
             Ok(())
-        }
-
-        fn quiesce(&self) -> Result<(), Failure> {
-            self.sync()?;
-            self.keyspace.rotate_memtable()?;
-            wait_while(
-                || self.keyspace.sealed_memtable_count() > 0 || self.db.active_compactions() > 0,
-                || Ok(self.db.persist(PersistMode::Buffer)?),
-            )
         }
 
         common!(fjall3, keyspace);

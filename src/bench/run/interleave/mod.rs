@@ -51,6 +51,8 @@ use std::{fs, time::Instant};
 pub(super) const BLOCK_SECONDS: f64 = 2.0;
 /// Minimum running time in seconds of the fastest store in a block, if the workload writes.
 pub(super) const LEAST_WRITTEN: f64 = 3.0;
+/// Length of the pilot, as a multiple of that of a block.
+pub(super) const PILOT_BLOCKS: f64 = 1.5;
 /// Memory in bytes that must stay free when all stores are loaded; at most three quarters of the available memory.
 const FREE_MEMORY: f64 = 2_147_483_648.0;
 
@@ -206,9 +208,8 @@ impl Controller<'_> {
         let mut loaded = self.load(run, comparison, stores, None);
         let load_seconds = began.elapsed().as_secs_f64();
         let budget = self.limits.budget_seconds;
-        // The first evaluation needs five blocks. The pilot takes as long as one and a half, and the verification at the
-        // end of a block half as long as its loads.
-        let block_seconds = (budget / (f64::from(FIRST_LOOK) + 1.5) - 1.5 * load_seconds).max(0.0);
+        // The first evaluation needs five blocks. The verification at the end of a block takes half as long as its loads.
+        let block_seconds = (budget / (f64::from(FIRST_LOOK) + PILOT_BLOCKS) - 1.5 * load_seconds).max(0.0);
         let seconds = self.options.wanted_seconds().unwrap_or(BLOCK_SECONDS);
         let needs = requirements(run, comparison, seconds, block_seconds);
         let slicing = needs.and_then(|needs| pilot::run_pilot(&mut loaded.instances, needs));

@@ -96,25 +96,33 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
         } else if !agree && length < max_doubled {
             length = (2 * length).min(max_doubled);
         } else {
-            let fastest = pilots.iter().map(|pilot| pilot.alone).fold(0.0, f64::max);
-            // The discarded time is at most a tenth of what the fastest store runs.
-            let seconds = needs.seconds.max((MULTIPLE * BIN * discarded as u64) as f64 / 1e9);
-            let rates: Vec<PilotRate> = pilots.iter().map(|pilot| pilot.rate(discarded)).collect();
-            let operations = fastest * seconds;
-            return Some(Slicing {
-                slice_seconds: length as f64 / 1e9,
-                discarded_seconds: (BIN * discarded as u64) as f64 / 1e9,
-                work: match needs.writes {
-                    true => Work::Operations(rounded(operations)),
-                    false => Work::Seconds(needs.seconds),
-                },
-                less_work: if needs.writes { less_work(&rates, operations, needs) } else { Vec::new() },
-                pilot: rates,
-                is_like_alone: agree,
-                seconds: 0.0,
-                load_seconds: 0.0,
-            });
+            let rates = pilots.iter().map(|pilot| pilot.rate(discarded)).collect();
+            return Some(Slicing { is_like_alone: agree, ..slicing(rates, needs, length, discarded) });
         }
+    }
+}
+
+/// Returns the slices and the work of a block, for slices of `length` nanoseconds of which the first `discarded`
+/// milliseconds do not count.
+#[expect(clippy::cast_precision_loss, reason = "seconds")]
+fn slicing(rates: Vec<PilotRate>, needs: Requirements, length: u64, discarded: usize) -> Slicing {
+    let discarded_seconds = (BIN * discarded as u64) as f64 / 1e9;
+    // The discarded time is at most a tenth of what the fastest store runs.
+    let seconds = needs.seconds.max(MULTIPLE as f64 * discarded_seconds);
+    let operations = seconds * rates.iter().map(|rate| rate.alone).fold(0.0, f64::max);
+    let (work, less_work) = match needs.writes {
+        true => (Work::Operations(rounded(operations)), less_work(&rates, operations, needs)),
+        false => (Work::Seconds(needs.seconds), Vec::new()),
+    };
+    Slicing {
+        slice_seconds: length as f64 / 1e9,
+        discarded_seconds,
+        work,
+        pilot: rates,
+        is_like_alone: false,
+        less_work,
+        seconds: 0.0,
+        load_seconds: 0.0,
     }
 }
 
