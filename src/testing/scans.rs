@@ -21,6 +21,8 @@ pub fn a_scan_visits_the_pairs_between_its_bounds(kind: &'static Kind) {
         let model = fill(&open);
         let mut edges: Vec<&[u8]> = KEYS.to_vec();
         edges.extend([&b""[..], b"a\0", b"ac", b"zzz", &[0xff; 3]]);
+        // Longer than the keys of some engines.
+        edges.extend([&[b'a'; 70_000][..], &[0xff; 70_000]]);
         let bounds = |edge| [Included(edge), Excluded(edge)];
         let starts: Vec<Bound<&[u8]>> = edges.iter().copied().flat_map(bounds).chain([Unbounded]).collect();
         for &start in &starts {

@@ -36,7 +36,7 @@ pub(super) use table_trait::{
 /// Engine that keeps all pairs in one table in memory, and writes to an append-only file unless it has no files.
 pub(super) struct MemoryEngine<T: Table> {
     shared: Arc<Shared<T>>,
-    rewriter: Mutex<Option<JoinHandle<()>>>,
+    rewriter: Mutex<Option<JoinHandle<Result<()>>>>,
 }
 
 /// State that the engine shares with the thread that rewrites its append-only file.
@@ -76,7 +76,7 @@ impl<T: Table> MemoryEngine<T> {
         Ok(Self { shared, rewriter: Mutex::default() })
     }
 
-    fn rewriter(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+    fn rewriter(&self) -> MutexGuard<'_, Option<JoinHandle<Result<()>>>> {
         // No code that can panic half-way runs under this lock, so poisoning is ignored.
         self.rewriter.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,15 +85,18 @@ impl<T: Table> MemoryEngine<T> {
     fn stop_rewriter(&self) {
         let Some(log) = &self.shared.log else { return };
         log.cancel_rewrite();
-        self.join_rewriter();
+        // A failure was logged, and the file is as before.
+        let _ = self.join_rewriter();
     }
 
-    fn join_rewriter(&self) {
-        if let Some(thread) = self.rewriter().take()
-            && thread.join().is_err()
-        {
-            log::error!("{}: the rewrite of the append-only file panicked", self.shared.info.name);
-        }
+    /// Waits for a running rewrite of the append-only file. Returns the error of the latest rewrite, once.
+    fn join_rewriter(&self) -> Result<()> {
+        let Some(thread) = self.rewriter().take() else { return Ok(()) };
+        let name = self.shared.info.name;
+        thread.join().unwrap_or_else(|_| {
+            log::error!("{name}: the rewrite of the append-only file panicked");
+            Err(Error::library(name, "the rewrite of the append-only file panicked"))
+        })
     }
 }
 
@@ -115,14 +118,18 @@ impl<T: Table> Shared<T> {
         })
     }
 
-    /// Rewrites the append-only file and logs an error, on the thread that was started for it: no caller waits for
-    /// the result.
-    fn rewrite_beside(&self, log: &Aof) {
+    /// Rewrites the append-only file and logs an error, on the thread that was started for it: a caller need not wait
+    /// for the result. A rewrite that had no effect because it was cancelled or gained nothing is no error.
+    fn rewrite_beside(&self, log: &Aof) -> Result<()> {
         match self.rewrite(log) {
-            Ok(()) => {}
             Err(error @ Error::Unsupported { .. }) => log::info!("{error}"),
-            Err(error) => log::error!("{}: the append-only file stays as it is: {error}", self.info.name),
+            Err(error) => {
+                log::error!("{}: the append-only file stays as it is: {error}", self.info.name);
+                return Err(error);
+            }
+            Ok(()) => {}
         }
+        Ok(())
     }
 }
 
@@ -166,8 +173,7 @@ impl<T: Table> Engine for MemoryEngine<T> {
     }
 
     fn quiesce(&self) -> Result<()> {
-        self.join_rewriter();
-        self.sync()
+        self.join_rewriter().and(self.sync())
     }
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
@@ -204,7 +210,7 @@ impl<T: Table> Engine for MemoryEngine<T> {
             return Err(Error::Unsupported { engine, what });
         }
         let shared = Arc::clone(&self.shared);
-        let work = move || shared.log.iter().for_each(|log| shared.rewrite_beside(log));
+        let work = move || shared.log.as_ref().map_or(Ok(()), |log| shared.rewrite_beside(log));
         let thread = thread::Builder::new().name("aof-rewrite".into()).spawn(work);
         *rewriter = Some(thread.map_err(Error::io("start a thread to rewrite", log.path()))?);
         Ok(())
@@ -214,8 +220,8 @@ impl<T: Table> Engine for MemoryEngine<T> {
         let Some(log) = &self.shared.log else {
             return Err(Error::no_files(self.shared.info.name));
         };
-        // A running rewrite may have begun before the last deletes.
-        self.join_rewriter();
+        // A running rewrite may have begun before the last deletes. Whether it failed does not matter: another follows.
+        let _ = self.join_rewriter();
         let rewritten = self.shared.rewrite(log);
         rewritten.and(self.close())
     }

@@ -299,6 +299,23 @@ fn one_rewrite_runs_at_a_time_and_a_close_ends_it() {
 }
 
 #[test]
+fn a_rewrite_that_fails_is_an_error_of_quiesce_once() {
+    for kind in [map::KIND, btree::KIND] {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = open(&kind, &directory.path().join("log.aof"));
+        let mut batch = Batch::default();
+        batch.put(b"key", b"value");
+        engine.write(&batch, false).unwrap();
+        // Where the new file must be made.
+        fs::create_dir(directory.path().join("log.aof.rewrite")).unwrap();
+        engine.rewrite_log().unwrap();
+        let error = engine.quiesce().unwrap_err().to_string();
+        assert!(error.contains("log.aof.rewrite"), "{error}");
+        engine.quiesce().unwrap();
+    }
+}
+
+#[test]
 fn a_log_of_64_mib_is_rewritten_without_being_asked() {
     let directory = tempfile::tempdir().unwrap();
     let location = Location::Path(directory.path().join("log.aof"));
@@ -311,7 +328,7 @@ fn a_log_of_64_mib_is_rewritten_without_being_asked() {
         assert!(engine.rewriter().is_none());
     }
     engine.write(&batch, false).unwrap();
-    engine.rewriter().take().unwrap().join().unwrap();
+    engine.rewriter().take().unwrap().join().unwrap().unwrap();
     assert!(engine.disk_size().unwrap() < 16 << 20);
     engine.write(&batch, false).unwrap();
     assert!(engine.rewriter().is_none());

@@ -11,7 +11,8 @@ use std::{
     fs, io,
     ops::ControlFlow,
     path::{Path, PathBuf},
-    sync::OnceLock,
+    sync::{Mutex, OnceLock, PoisonError},
+    thread,
     time::Duration,
 };
 
@@ -114,8 +115,21 @@ struct Canopy {
     path: PathBuf,
     /// Reason why writes and syncs are refused; empty until one of them has failed. After a failed write, half of a
     /// commit may be in the WAL; canopydb would continue behind it, and the next start would take it for the end of the
-    /// WAL.
+    /// WAL. After a panic, it would wait for the commit that did not end.
     refusal: OnceLock<String>,
+    /// Held during a sync: canopydb's own returns at once while another one runs.
+    syncing: Mutex<()>,
+}
+
+/// Guard of a write or sync: if that panics, `refusal` refuses all later ones.
+struct RefusesAfterPanic<'e>(&'e OnceLock<String>);
+
+impl Drop for RefusesAfterPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.get_or_init(|| "refused since an earlier panic".into());
+        }
+    }
 }
 
 impl Canopy {
@@ -127,7 +141,11 @@ impl Canopy {
             first.end()?;
         }
         let db = open_at(&path.join(ENVIRONMENT), options).map_err(|error| fail(error, path))?;
-        Ok(Box::new(Self { db, path: path.into(), refusal: OnceLock::new() }))
+        Ok(Box::new(Self::new(db, path)))
+    }
+
+    fn new(db: Database, path: &Path) -> Self {
+        Self { db, path: path.into(), refusal: OnceLock::new(), syncing: Mutex::default() }
     }
 
     fn fail(&self, error: canopydb::Error) -> Error {
@@ -144,6 +162,7 @@ impl Canopy {
         if let Some(why) = self.refusal.get() {
             return Err(Error::io("write", &self.path)(io::Error::other(why.as_str())));
         }
+        let _guard = RefusesAfterPanic(&self.refusal);
         change().map_err(|error| {
             self.refusal.get_or_init(|| format!("refused since an earlier failure: {error}"));
             self.fail(error)
@@ -277,6 +296,7 @@ impl Engine for Canopy {
     }
 
     fn sync(&self) -> Result<()> {
+        let _one = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.change(|| self.db.sync())
     }
 
@@ -310,16 +330,32 @@ impl Engine for Canopy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::panic::{self, AssertUnwindSafe};
 
     #[test]
     fn missing_tree_fails_the_whole_read() {
         let dir = tempfile::tempdir().unwrap();
         let db = open_at(dir.path(), &OpenOptions::for_check(dir.path())).unwrap();
-        let engine = Canopy { db, path: dir.path().into(), refusal: OnceLock::new() };
+        let engine = Canopy::new(db, dir.path());
         let txn = engine.db.begin_write().unwrap();
         assert!(txn.delete_tree(TREE).unwrap());
         txn.commit_with(false).unwrap();
         let error = engine.read(&[b"a", b"b"], &mut |_, _| panic!("nothing can be read")).unwrap_err();
         assert!(matches!(error, Error::Io { .. }), "{error}");
+    }
+
+    /// canopydb itself would wait for the commit that did not end.
+    #[test]
+    fn nothing_is_written_after_a_panic() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine =
+            Canopy::new(open_at(dir.path(), &OpenOptions::for_check(dir.path())).unwrap(), dir.path());
+        let change = panic::catch_unwind(AssertUnwindSafe(|| engine.change(|| panic!("a test"))));
+        assert!(change.is_err());
+        let write = engine.write(&Batch::of(&[WriteOp::Delete { key: b"key" }]), false);
+        for result in [write, engine.sync()] {
+            assert!(result.unwrap_err().to_string().contains("refused since an earlier panic"));
+        }
+        assert_eq!(engine.count().unwrap(), 0);
     }
 }

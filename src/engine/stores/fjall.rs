@@ -13,7 +13,7 @@ use fjall::{
 };
 use std::{
     mem,
-    ops::ControlFlow,
+    ops::{Bound, ControlFlow},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     thread,
@@ -133,7 +133,8 @@ fn recognise(path: &Path) -> bool {
 struct Fjall {
     /// Snapshot that reads use: the state after the last complete batch.
     latest: ShardedLock<Arc<Snapshot>>,
-    /// Held from a commit to its snapshot: a flush makes the applied part of a batch visible in new snapshots.
+    /// Held from before a commit, whose halts are judged for one writer, to its snapshot: a flush makes the applied part
+    /// of a batch visible in new snapshots.
     writing: Mutex<()>,
     keyspace: Keyspace,
     db: Database,
@@ -233,6 +234,25 @@ fn halts_write(sealed_memtables: usize, l0_runs: usize) -> bool {
     sealed_memtables + SEALED_BY_COMMIT >= HALT_SEALED_MEMTABLES || l0_runs + SEALED_BY_COMMIT >= HALT_L0_RUNS
 }
 
+/// Returns the range with the same keys whose bounds are no longer than a key: fjall panics at a longer one.
+fn within_limits(range: KeyRange<'_>) -> KeyRange<'_> {
+    fn cut(key: &[u8]) -> Option<&[u8]> {
+        key.get(..KEY_LIMITS.1).filter(|cut| cut.len() < key.len())
+    }
+    let KeyRange { start, end } = range;
+    KeyRange {
+        // No key is between a bound and what is left of it.
+        start: match start {
+            Bound::Included(key) | Bound::Excluded(key) => cut(key).map_or(start, Bound::Excluded),
+            Bound::Unbounded => start,
+        },
+        end: match end {
+            Bound::Included(key) | Bound::Excluded(key) => cut(key).map_or(end, Bound::Included),
+            Bound::Unbounded => end,
+        },
+    }
+}
+
 /// Returns the sizes of the block cache and of a memtable, in bytes.
 fn sizes(options: &OpenOptions) -> (u64, u64) {
     (options.cache_size / 2, (options.cache_size / 8).clamp(1 << 20, MEMTABLE))
@@ -309,9 +329,8 @@ impl Engine for Fjall {
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         batch.check_keys(NAME, KEY_LIMITS)?;
-        self.halt_write().map_err(|error| self.fail(error))?;
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.apply(batch, sync).map_err(|error| self.fail(error))?;
+        self.halt_write().and_then(|()| self.apply(batch, sync)).map_err(|error| self.fail(error))?;
         self.show();
         Ok(())
     }
@@ -326,6 +345,7 @@ impl Engine for Fjall {
     }
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        let range = within_limits(range);
         if range.is_empty() {
             return Ok(());
         }

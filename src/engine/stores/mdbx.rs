@@ -182,7 +182,8 @@ impl Mdbx {
         // MDBX got the setting as an option too, but does not apply it to a part of its map.
         let advice = Advice::new(NAME, data, limit, false);
         advice.grown_to(length, length);
-        let (path, map_size, fsync) = (path.into(), options.map_size, options.fsync);
+        // A map that is smaller than the data does not fit their copy.
+        let (path, map_size, fsync) = (path.into(), options.map_size.max(length), options.fsync);
         Ok(Self { db, advice, path, map_size, fsync, _lock: lock })
     }
 
@@ -453,6 +454,21 @@ mod tests {
         let code = unsafe { mdbx_sys::mdbx_env_get_flags(mdbx.db.ptr().0, &raw mut flags) };
         assert_eq!(code, 0);
         flags & mdbx_sys::MDBX_UTTERLY_NOSYNC
+    }
+
+    #[test]
+    fn data_larger_than_the_map_size_are_compacted() {
+        let dir = tempfile::tempdir().unwrap();
+        let location = Location::Path(dir.path().into());
+        let small = OpenOptions { map_size: 1 << 20, ..OpenOptions::new(location, Fsync::No) };
+        let mdbx = open(dir.path(), ReadAhead::default());
+        let keys: Vec<[u8; 4]> = (0..5000_u32).map(u32::to_be_bytes).collect();
+        let mut batch = Batch::default();
+        keys.iter().for_each(|key| batch.put(key, &[7; 1000]));
+        mdbx.write(&batch, true).unwrap();
+        drop(mdbx);
+        Box::new(Mdbx::open_here(dir.path(), &small).unwrap()).compact().unwrap();
+        assert_eq!(Mdbx::open_here(dir.path(), &small).unwrap().count().unwrap(), 5000);
     }
 
     #[test]

@@ -180,6 +180,23 @@ fn keys_finds_what_the_pattern_says() {
     });
 }
 
+/// An engine that cannot look for it must not end the store's writes.
+#[test]
+fn a_pattern_longer_than_any_key_finds_nothing() {
+    let long = "a".repeat(70_000);
+    on_every_store(|running| {
+        let mut client = running.connect();
+        expect(&mut client, &["SET", "a", "1"], "+OK");
+        for pattern in [long.clone(), format!("{long}*")] {
+            expect(&mut client, &["KEYS", &pattern], "*0");
+            expect(&mut client, &["MULTI"], "+OK");
+            expect(&mut client, &["KEYS", &pattern], "+QUEUED");
+            expect(&mut client, &["EXEC"], "*1\n*0");
+        }
+        expect(&mut client, &["SET", "a", "2"], "+OK");
+    });
+}
+
 #[test]
 fn keys_takes_a_limit_and_gives_values() {
     on_every_store(|running| {

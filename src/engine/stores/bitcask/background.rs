@@ -22,6 +22,8 @@ struct Jobs {
     stop: bool,
     /// `true` while the background thread looks for work or does it.
     busy: bool,
+    /// Error of the latest work, until it is taken.
+    failed: Option<Error>,
 }
 
 /// State shared by the background thread of `bitcask` and the threads that give it work or wait for it.
@@ -93,11 +95,15 @@ impl Background {
     }
 
     /// Makes the background thread look for segments to sync, to merge or to write hint files for, and waits until it
-    /// has done this work, until the work has failed with an error, which is only logged, or until the thread has
-    /// ended.
-    pub(super) fn finish(&self) {
+    /// has done this work, until the work has failed, or until the thread has ended.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the error of the work, which is logged too.
+    pub(super) fn finish(&self) -> Result<()> {
         self.wake();
-        drop(self.signals.wait(|jobs| !jobs.busy && !jobs.look && !jobs.rewrite));
+        let mut jobs = self.signals.wait(|jobs| !jobs.busy && !jobs.look && !jobs.rewrite);
+        jobs.failed.take().map_or(Ok(()), Err)
     }
 
     /// Makes the background thread abandon a running merge and end, and waits until it has ended.
@@ -131,11 +137,12 @@ fn run(signals: &WorkerSignals, files: &Files) {
         let rewrite = jobs.rewrite;
         (jobs.look, jobs.busy) = (false, true);
         drop(jobs);
-        if let Err(error) = work(files, rewrite, &|| signals.stop.load(Ordering::Relaxed)) {
+        let failed = work(files, rewrite, &|| signals.stop.load(Ordering::Relaxed)).err();
+        if let Some(error) = &failed {
             log::error!("{NAME}: files stay as they are: {error}");
         }
         let mut jobs = signals.jobs();
-        jobs.busy = false;
+        (jobs.busy, jobs.failed) = (false, failed);
         jobs.rewrite &= !rewrite;
         signals.changed.notify_all();
     }

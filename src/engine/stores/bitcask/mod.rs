@@ -110,8 +110,7 @@ impl Engine for Bitcask {
     }
 
     fn quiesce(&self) -> Result<()> {
-        self.background.finish();
-        self.sync()
+        self.background.finish().and(self.sync())
     }
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {

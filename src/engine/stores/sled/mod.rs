@@ -9,13 +9,13 @@ use crate::engine::{
     files::{self, FirstDirectory},
 };
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     ffi::{OsStr, OsString},
     fs::{self, File, Metadata},
-    io,
+    io, mem,
     ops::ControlFlow,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, OnceLock, PoisonError},
 };
 use two_group_lock::{Group, GroupLock};
 
@@ -91,7 +91,8 @@ static INFO: Info = Info {
         Caveat::new("FLUSHDB first collects all keys in memory, because sled's own clear is not atomic."),
         Caveat::new("After a failed write (also on a full disk) it accepts no writes until a restart."),
         Caveat::in_files(
-            "A batch that finds no space, and is answered with an error, can be half there after a kill (in 1 of 16 tests).",
+            "A batch that finds no space, and is answered with an error, can be half there, for readers at once and after a \
+             kill (in 1 of 16 tests).",
         ),
         Caveat::new("Its last release is from 2021."),
     ],
@@ -125,14 +126,19 @@ fn is_first(name: &str, metadata: &Metadata) -> bool {
 
 struct Sled {
     db: sled::Db,
+    /// Reason why writes and syncs are refused; empty until a write has failed. After a large value whose file could
+    /// not be written, sled waits without end for this write in each sync, in writes that fill its buffer, and when it
+    /// is dropped.
+    refusal: OnceLock<String>,
     path: PathBuf,
     /// Writes run concurrently with each other, but not while several keys or a range are read: sled has no
     /// snapshots. A `get` of one key waits only for sled's own lock, which a batch of several writes takes.
     exclusion: GroupLock,
     log: File,
-    /// Names of sled's blob files (of large records) that are durable. The highest of their numbers would not suffice:
-    /// sled's threads take their numbers before they create the files.
-    synced_blobs: Mutex<HashSet<OsString>>,
+    /// Length in bytes of each of sled's blob files (of large records) when it was synced last, by its name: a file that
+    /// has grown since was being written. The highest number of a file would not suffice: sled's threads take their
+    /// numbers before they create the files.
+    synced_blobs: Mutex<HashMap<OsString, u64>>,
 }
 
 /// Removes snapshots of the page table that a killed or failed start left incomplete: sled reads the last file
@@ -167,6 +173,10 @@ fn cache_capacity(options: &OpenOptions) -> u64 {
 
 impl Sled {
     fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
+        Ok(Box::new(Self::open_as(options)?))
+    }
+
+    fn open_as(options: &OpenOptions) -> Result<Self> {
         let path = options.location.on_disk(NAME)?;
         let place = FirstDirectory::begin(path, NAME, is_first)?;
         // Under `always` each commit flushes, so a timer would only add work.
@@ -177,11 +187,11 @@ impl Sled {
         let db = config.open().map_err(|error| fail(error, path))?;
         let log_path = path.join(LOG_FILE);
         let log = File::open(&log_path).map_err(Error::io("open", log_path))?;
-        let (exclusion, synced_blobs) = Default::default();
-        let engine = Self { db, path: path.into(), exclusion, log, synced_blobs };
+        let (exclusion, refusal, synced_blobs) = Default::default();
+        let engine = Self { db, refusal, path: path.into(), exclusion, log, synced_blobs };
         engine.sync_new_files()?;
         place.end()?;
-        Ok(Box::new(engine))
+        Ok(engine)
     }
 
     /// Syncs the files that sled creates at its first start and never syncs, and their directories.
@@ -193,30 +203,45 @@ impl Sled {
         files::sync_dir(&self.path)
     }
 
-    /// Syncs the blob files (of large records) that were created since the last call. sled writes them without a sync.
-    fn sync_blobs(&self) -> Result<()> {
+    /// Syncs the blob files (of large records) that were created since the last call, or that were being written then.
+    /// sled writes them without a sync. Returns the number of synced files.
+    fn sync_blobs(&self) -> Result<usize> {
         let dir = self.path.join(BLOB_DIR);
         let mut synced = self.synced_blobs.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut present = HashSet::with_capacity(synced.len());
-        let mut is_new = false;
+        let mut present = HashMap::with_capacity(synced.len());
+        let mut count = 0;
         for entry in fs::read_dir(&dir).map_err(Error::io("list", &dir))? {
             let entry = entry.map_err(Error::io("list", &dir))?;
             let name = entry.file_name();
-            if !synced.contains(&name) {
-                match File::open(entry.path()).and_then(|file| file.sync_data()) {
-                    Ok(()) => is_new = true,
-                    // sled has replaced the file by a newer one meanwhile.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                    Err(error) => return Err(Error::io("sync", entry.path())(error)),
+            let mut sync = || -> io::Result<u64> {
+                // Before the sync, which covers no more than this.
+                let length = entry.metadata()?.len();
+                if synced.get(&name) != Some(&length) {
+                    File::open(entry.path())?.sync_data()?;
+                    count += 1;
                 }
+                Ok(length)
+            };
+            match sync() {
+                Ok(length) => drop(present.insert(name, length)),
+                // sled has replaced the file by a newer one meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(Error::io("sync", entry.path())(error)),
             }
-            present.insert(name);
         }
-        if is_new {
+        if count > 0 {
             files::sync_dir(&dir)?;
         }
         *synced = present;
-        Ok(())
+        Ok(count)
+    }
+
+    /// Returns an error if a write has failed before: sled might wait without end.
+    fn refuse(&self) -> Result<()> {
+        match self.refusal.get() {
+            Some(why) => Err(Error::io("write", &self.path)(io::Error::other(why.as_str()))),
+            None => Ok(()),
+        }
     }
 
     fn fail(&self, error: sled::Error) -> Error {
@@ -241,7 +266,10 @@ impl Sled {
                 self.db.apply_batch(converted)
             }
         };
-        applied.map_err(|error| self.fail(error))
+        applied.map_err(|error| {
+            self.refusal.get_or_init(|| format!("refused since an earlier failure: {error}"));
+            self.fail(error)
+        })
     }
 
     /// Converts a write batch to sled's type: a map that holds the last write of each key. A clear becomes a removal of
@@ -286,6 +314,15 @@ fn fail(error: sled::Error, path: &Path) -> Error {
     }
 }
 
+impl Drop for Sled {
+    fn drop(&mut self) {
+        if self.refusal.get().is_some() {
+            // Keeps the database, whose end would wait, to the end of the process.
+            mem::forget(self.db.clone());
+        }
+    }
+}
+
 impl Engine for Sled {
     fn info(&self) -> &'static Info {
         &INFO
@@ -311,12 +348,14 @@ impl Engine for Sled {
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         batch.check_keys(NAME, self.key_limits())?;
+        self.refuse()?;
         self.apply(batch)?;
         // Readers do not wait for the sync, so they see the batch before it is durable.
         if sync { self.sync() } else { Ok(()) }
     }
 
     fn sync(&self) -> Result<()> {
+        self.refuse()?;
         // Passes the log to the operating system and waits for its writes, but not for the file's length nor
         // for the disk's cache.
         self.db.flush().map_err(|error| self.fail(error))?;
@@ -361,6 +400,7 @@ impl Engine for Sled {
 mod tests {
     use super::*;
     use crate::engine::Location;
+    use std::{sync::mpsc, thread, time::Duration};
 
     /// A single write takes sled's `insert` and `remove`. Its `apply_batch` would make all other calls wait, and would
     /// pass its log to the operating system for each write, where `insert` and `remove` fill a buffer of 512 KiB first.
@@ -387,5 +427,51 @@ mod tests {
         keys.iter().step_by(2).for_each(|key| write(WriteOp::Delete { key }));
         assert_eq!(engine.count().unwrap(), 500);
         assert_eq!(log_bytes("engine"), first);
+    }
+
+    fn open(directory: &Path) -> Sled {
+        let place = Location::Path(directory.join("data"));
+        Sled::open_as(&OpenOptions::new(place, Fsync::No)).unwrap()
+    }
+
+    /// Another thread may list a blob file that is still being written: the sync of its writer must sync it again.
+    #[test]
+    fn a_blob_file_that_has_grown_is_synced_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = open(directory.path());
+        let blob = engine.path.join(BLOB_DIR).join("999999");
+        for (content, synced) in [("half", 1), ("half", 0), ("half and half", 1), ("half and half", 0)] {
+            fs::write(&blob, content).unwrap();
+            assert_eq!(engine.sync_blobs().unwrap(), synced, "{content}");
+        }
+        fs::remove_file(blob).unwrap();
+    }
+
+    /// sled itself would wait for the failed write without end.
+    #[test]
+    fn a_large_value_that_cannot_be_written_lets_sync_close_and_the_end_return() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = open(directory.path());
+        engine.write(&Batch::of(&[WriteOp::Put { key: b"small", value: b"value" }]), false).unwrap();
+        let blobs = engine.path.join(BLOB_DIR);
+        fs::rename(&blobs, directory.path().join("away")).unwrap();
+        let large = WriteOp::Put { key: b"large", value: &[7; 200_000] };
+        engine.write(&Batch::of(&[large]), false).unwrap_err();
+        fs::rename(directory.path().join("away"), &blobs).unwrap();
+        let (ended, end) = mpsc::channel();
+        thread::spawn(move || {
+            let small = engine.write(&Batch::of(&[WriteOp::Delete { key: b"small" }]), false);
+            let results =
+                [small, engine.sync(), engine.close()].map(|result| result.unwrap_err().to_string());
+            let value = engine.db.get(b"small").unwrap();
+            drop(engine);
+            ended.send((results, value)).unwrap();
+        });
+        let (results, value) = end.recv_timeout(Duration::from_secs(60)).expect("one of them waits");
+        assert!(
+            results.iter().all(|result| result.contains("refused since an earlier failure")),
+            "{results:?}"
+        );
+        assert_eq!(value.as_deref(), Some(&b"value"[..]));
     }
 }

@@ -82,6 +82,26 @@ fn background_merges_limit_the_files_to_about_twice_the_live_bytes() {
 }
 
 #[test]
+fn background_work_that_fails_is_an_error_of_quiesce() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data");
+    let engine = Bitcask::open(&OpenOptions::for_check(&path)).unwrap();
+    // Where new hint files must be made.
+    let hints: Vec<_> = (1..10).map(|id| path_of(&path, id).with_extension("hint-new")).collect();
+    hints.iter().for_each(|hint| fs::create_dir(hint).unwrap());
+    let value = vec![7; 2 * SEGMENT as usize];
+    for key in [b"one", b"two"] {
+        let mut batch = Batch::default();
+        batch.put(key, &value);
+        engine.write(&batch, false).unwrap();
+    }
+    let error = engine.quiesce().unwrap_err().to_string();
+    assert!(error.contains("hint-new"), "{error}");
+    hints.iter().for_each(|hint| fs::remove_dir(hint).unwrap());
+    engine.quiesce().unwrap();
+}
+
+#[test]
 fn a_clear_leaves_one_segment() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("data");
