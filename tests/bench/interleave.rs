@@ -336,6 +336,21 @@ fn a_store_that_fails_is_not_compared() {
     assert!(verdicts.len() == 1 && ![&verdicts[0].first, &verdicts[0].second].contains(&&failed[0].id));
 }
 
+/// More keys are deleted in the pilot than in a block of the same stores without it.
+#[test]
+fn stores_that_fail_in_the_pilot_are_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--interleave", "--stores", "map,btree", "--fsync", "memory", "--threads", "1"];
+    let work = ["--keys", "300k", "--value-bytes", "8", "--mix", "get=0.5,delete=0.5", "--warm-up", "0"];
+    let output = bench(dir.path(), &[&flags[..], &work].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let run = read(dir.path());
+    let [comparison] = run.comparisons.as_slice() else { panic!("{:?}", run.comparisons) };
+    assert_eq!((comparison.end, comparison.blocks.len()), (Some(End::Failed), 0));
+    assert!(comparison.cells.iter().all(|cell| run.has_failed(cell)), "{:?}", run.samples);
+    assert!(run.finished && comparison.verdicts.is_empty());
+}
+
 /// Starts a comparison that goes on until it is stopped.
 fn start(dir: &Path, flags: &[&str]) -> Program {
     Program::start(&mut command(dir, &[READS, &["--budget", "1h", "--detect", "0.01%"], flags].concat()))
@@ -416,7 +431,7 @@ fn a_stopped_comparison_keeps_its_blocks_and_goes_on() {
     let comparison = start(dir.path(), &[]);
     let result = dir.path().join("result.json");
     wait_until("no block is complete", || {
-        result.exists() && read(dir.path()).comparisons.iter().any(|one| one.blocks.len() >= 2)
+        result.exists() && read(dir.path()).comparisons.iter().any(|one| one.blocks.len() >= 6)
     });
     kill(Pid::from_raw(i32::try_from(comparison.process.id()).unwrap()), Signal::SIGTERM).unwrap();
     assert_eq!(comparison.output().status.code(), Some(128 + Signal::SIGTERM as i32));

@@ -80,7 +80,8 @@ impl Slicing {
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub fn block_seconds(&self) -> f64 {
         let of = |rate: &PilotRate| match self.work_of(rate.store) {
-            Work::Seconds(seconds) => seconds,
+            // Whole slices.
+            Work::Seconds(seconds) => (seconds / self.slice_seconds).ceil().max(1.0) * self.slice_seconds,
             Work::Operations(operations) => operations as f64 / rate.alone * (1.0 + rate.write_back),
         };
         self.pilot.iter().map(of).sum()

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::bench::{
     plan::options::{Options, RunConditions},
-    result::{Cell, Disturbance, Duel, Outcome, Side, Target},
+    result::{Cell, Disturbance, Duel, Side, Target},
 };
 use indicatif::ProgressBar;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ pub(super) fn undisturbed(
         let watch = options.target.is_none().then(interference::CpuWatch::start);
         let reports = job.run(cpus, memory_limit);
         let disturbance = watch.and_then(|watch| watch.end());
-        let failed = reports.iter().any(|report| matches!(report.outcome, Outcome::Failed(_)));
+        let failed = reports.iter().any(|report| report.outcome.failure().is_some());
         let part = disturbance.as_ref().map_or(0.0, Disturbance::part);
         // A failed job would fail again, so it is not repeated.
         let part = if failed || interrupt::received().is_some() { 0.0 } else { part };

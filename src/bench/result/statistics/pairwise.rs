@@ -227,6 +227,10 @@ impl Pair {
     }
 }
 
+/// Largest factor between an estimated ratio and an end of its interval. At an early look of a long plan an end would
+/// otherwise be infinite, which the result file cannot represent.
+const WIDEST: f64 = 1e9;
+
 /// Result of a statistical test of a pair of stores, with its corrected significance level.
 #[derive(Clone, Copy)]
 struct Tested {
@@ -281,7 +285,7 @@ impl Estimate {
     /// Returns the pair with its confidence interval and its verdict, given the results of the tests for difference and
     /// equality.
     fn judged(&self, looks: &Looks, margin: Margin, difference: Tested, equality: Tested) -> Pair {
-        let reach = looks.critical(difference.level / 2.0, self.blocks) * self.error();
+        let reach = (looks.critical(difference.level / 2.0, self.blocks) * self.error()).min(WIDEST.ln());
         let (low, high) = ((self.mean - reach).exp(), (self.mean + reach).exp());
         let by = self.mean.exp() - 1.0;
         let verdict = match (difference.is_shown, equality.is_shown) {

@@ -35,6 +35,16 @@ fn interval_has_the_width_of_students_distribution() {
     );
 }
 
+/// The first look of a long plan has a limit that five blocks never reach.
+#[test]
+fn interval_at_the_first_look_of_a_long_plan_is_finite() {
+    let noisy = CALM.map(|value| 20.0 * value);
+    let pairwise = Pairwise::of(&[store(&noisy), store(&CALM)], &Looks::sized(250, 2), Margin::default());
+    let pair = pairwise.between(0, 1).unwrap();
+    assert!(pair.interval.0 > 0.0 && pair.interval.1.is_finite(), "{pair:?}");
+    assert!(pair.interval.1 > 1e6 && matches!(pair.verdict, Verdict::CannotTell { .. }), "{pair:?}");
+}
+
 #[test]
 fn each_verdict_has_its_case() {
     assert!(matches!(verdict(&plus(10.0), &CALM), Verdict::Faster { .. }));

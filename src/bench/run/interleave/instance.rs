@@ -96,6 +96,11 @@ impl Instance {
         }
     }
 
+    /// Returns `true` if the store has failed or its process has ended.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
     /// Lets the process end: it verifies the store's data and closes the store. Returns the reports of its cells.
     pub fn finish(mut self) -> Vec<Report> {
         let resumed = pause_process::resume(self.child.id())

@@ -32,7 +32,7 @@ use crate::{
         result::{
             Cell, Disturbance, Outcome, Run,
             comparability::Level,
-            interleaved_comparison::{Block, Comparison, SliceRecord, Slicing},
+            interleaved_comparison::{Block, Comparison, End, SliceRecord, Slicing},
             metric::Unit,
             number_format::{self, distinct},
             statistics::looks::FIRST_LOOK,
@@ -167,6 +167,11 @@ impl Measured {
             false => self.disturbance.as_ref().map_or(0.0, Disturbance::part),
         }
     }
+
+    /// Returns `true` if a store has failed or its measurement is not valid.
+    fn has_failed(&self) -> bool {
+        self.reports.iter().any(|report| report.outcome.failure().is_some())
+    }
 }
 
 /// Stores that were loaded for a block or for the pilot of a comparison, each in a process of its own.
@@ -191,7 +196,7 @@ impl Controller<'_> {
             }
             if comparison.end.is_none() {
                 match comparison.slicing.clone() {
-                    None => self.pilot(run, &mut comparison, &stores)?,
+                    None => comparison.end = self.pilot(run, &mut comparison, &stores)?,
                     Some(slicing) => self.block(run, &mut comparison, &stores, &slicing)?,
                 }
             }
@@ -203,39 +208,42 @@ impl Controller<'_> {
         Ok(())
     }
 
-    fn pilot(&self, run: &Run, comparison: &mut Comparison, stores: &[usize]) -> Result<(), Error> {
+    /// Measures the pilot. Adds the reports of stores that fail in it to the run, which compares them no further. Returns
+    /// the end of the comparison if no store could be measured.
+    fn pilot(
+        &self,
+        run: &mut Run,
+        comparison: &mut Comparison,
+        stores: &[usize],
+    ) -> Result<Option<End>, Error> {
         let began = Instant::now();
-        let mut loaded = self.load(run, comparison, stores, None);
+        let Loaded { mut instances, reports } = self.load(run, comparison, stores, None);
         let load_seconds = began.elapsed().as_secs_f64();
         let budget = self.limits.budget_seconds;
         // The first evaluation needs five blocks. The verification at the end of a block takes half as long as its loads.
         let block_seconds = (budget / (f64::from(FIRST_LOOK) + PILOT_BLOCKS) - 1.5 * load_seconds).max(0.0);
         let seconds = self.options.wanted_seconds().unwrap_or(BLOCK_SECONDS);
         let needs = requirements(run, comparison, seconds, block_seconds);
-        let slicing = needs.and_then(|needs| pilot::run_pilot(&mut loaded.instances, needs));
+        let slicing = needs.and_then(|needs| pilot::run_pilot(&mut instances, needs));
         refuse_signal(self.options, run)?;
-        let slicing = slicing.map(|slicing| Slicing {
-            seconds: began.elapsed().as_secs_f64(),
-            load_seconds,
-            ..slicing
-        });
-        let is_measured = slicing.is_some();
-        // Stores that all fail in the pilot fail in the first block too, which reports why.
-        let slicing = slicing.unwrap_or_else(|| no_slicing(began.elapsed().as_secs_f64()));
+        let over = instances.into_iter().filter(Instance::is_over).flat_map(Instance::finish);
+        let failed = reports.into_iter().chain(over).filter(|report| report.outcome.failure().is_some());
+        record(run, failed.collect(), 0, None);
+        let Some(slicing) = slicing else { return Ok(Some(End::Failed)) };
+        let slicing = Slicing { seconds: began.elapsed().as_secs_f64(), load_seconds, ..slicing };
         let text = slicing_text(&slicing);
         comparison.slicing = Some(slicing);
-        if is_measured {
-            let forecast = comparison.forecast(stores.len(), self.limits.detect.is_some(), budget);
-            eprintln!("kvbench: {}: {text}\nkvbench: {}: {forecast}", comparison.id, comparison.id);
-            if let Some(reduced) = run.less_work_text(comparison) {
-                eprintln!("kvbench: {}: {reduced}", comparison.id);
-            }
+        let stores = run.sound_stores(comparison).len();
+        let forecast = comparison.forecast(stores, self.limits.detect.is_some(), budget);
+        eprintln!("kvbench: {}: {text}\nkvbench: {}: {forecast}", comparison.id, comparison.id);
+        if let Some(reduced) = run.less_work_text(comparison) {
+            eprintln!("kvbench: {}: {reduced}", comparison.id);
         }
-        Ok(())
+        Ok(None)
     }
 
-    /// Measures a block, at most `attempts` times while other processes use more of the CPUs than `--foreign` allows,
-    /// and adds the least disturbed measurement to the comparison, and the reports of its stores to the run.
+    /// Measures a block, at most `attempts` times while other processes use more of the CPUs than `--foreign` allows and
+    /// no store fails, and adds the least disturbed measurement to the comparison, and the reports of its stores to the run.
     fn block(
         &mut self,
         run: &mut Run,
@@ -245,9 +253,12 @@ impl Controller<'_> {
     ) -> Result<(), Error> {
         let began = Instant::now();
         let limit = self.options.conduct.foreign_limit.unwrap_or(f64::INFINITY);
-        let measured = interference::least_disturbed(limit, self.attempts, || {
+        let attempts = stopping_rule::attempts(comparison, self.limits.budget_seconds, self.attempts);
+        let measured = interference::least_disturbed(limit, attempts, || {
             let measured = self.measure_block(run, comparison, stores, slicing);
-            let part = if interrupt::received().is_some() { 0.0 } else { measured.disturbed_part() };
+            // A failure is reported, however disturbed the block was.
+            let is_final = interrupt::received().is_some() || measured.has_failed();
+            let part = if is_final { 0.0 } else { measured.disturbed_part() };
             (measured, part)
         });
         refuse_signal(self.options, run)?;
@@ -363,21 +374,6 @@ fn requirements(
         seconds: if writes { seconds.max(LEAST_WRITTEN) } else { seconds },
         block_seconds,
     })
-}
-
-/// Returns short slices for a comparison of which no store could be measured in the pilot, which took `seconds`.
-fn no_slicing(seconds: f64) -> Slicing {
-    use crate::bench::result::interleaved_comparison::Work;
-    Slicing {
-        slice_seconds: 0.1,
-        discarded_seconds: 0.001,
-        work: Work::Seconds(0.1),
-        pilot: Vec::new(),
-        is_like_alone: false,
-        less_work: Vec::new(),
-        seconds,
-        load_seconds: 0.0,
-    }
 }
 
 /// Returns a sentence about the length of slices and whether the stores' rates in turn and alone agree.

@@ -178,10 +178,14 @@ struct Pilot {
 }
 
 impl Pilot {
-    /// Creates the measurements of a store from the slice in which it ran alone, whose first quarter does not count.
+    /// Creates the measurements of a store from the slice in which it ran alone, whose first quarter does not count
+    /// unless all operations end at once, as those of a batch do.
+    #[expect(clippy::cast_precision_loss, reason = "a rate")]
     fn new(place: usize, store: usize, report: &SliceReport) -> Self {
         let profile = whole_bins(report);
-        let alone = rate(profile.get(profile.len() / 4..).unwrap_or_default());
+        let counted = rate(profile.get(profile.len() / 4..).unwrap_or_default());
+        let all = report.operations() as f64 / (report.nanoseconds as f64 / 1e9);
+        let alone = if counted > 0.0 { counted } else { all };
         Self { place, store, alone, longest: report.longest, turns: Vec::new(), running: 0, write_back: 0 }
     }
 
@@ -297,6 +301,30 @@ mod tests {
         assert_eq!(slicing.slice_seconds, 0.8);
         let rate = &slicing.pilot[0];
         assert!((rate.alone - 1e6).abs() < 1.0 && (rate.in_turn - 9e5).abs() < 1.0, "{rate:?}");
+    }
+
+    /// Fake store whose operations all end in the last part of a millisecond of each slice.
+    struct OneCommit(usize);
+
+    impl Sliced for OneCommit {
+        fn number(&self) -> usize {
+            self.0
+        }
+
+        fn run(&mut self, _: Slice) -> Option<SliceReport> {
+            let mut bins = vec![0; 4501];
+            bins[4500] = 1_000_000;
+            let nanoseconds = 4500 * BIN + BIN / 2;
+            Some(SliceReport { nanoseconds, bins, longest: nanoseconds, ..SliceReport::default() })
+        }
+    }
+
+    #[test]
+    fn a_commit_longer_than_the_slice_has_a_rate() {
+        let needs = Requirements { writes: true, min_slice_seconds: 0.0, seconds: 3.0, block_seconds: 100.0 };
+        let slicing = run_pilot(&mut [OneCommit(0), OneCommit(1)], needs).unwrap();
+        assert!(slicing.pilot.iter().all(|rate| (rate.alone - 222_198.0).abs() < 10.0), "{slicing:?}");
+        assert!(slicing.less_work.is_empty(), "{slicing:?}");
     }
 
     #[test]

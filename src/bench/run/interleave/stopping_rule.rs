@@ -22,6 +22,7 @@ pub fn next(comparison: &mut Comparison, stores: &[usize], limits: Interleave) -
     let affordable =
         affordable(comparison, limits.budget_seconds).max(limits.min_blocks.saturating_sub(blocks));
     if blocks < FIRST_LOOK {
+        // One block shows the rates of the stores.
         let is_over = blocks > 0 && affordable == 0;
         return is_over.then(|| {
             evaluate_once(comparison, stores);
@@ -45,8 +46,22 @@ pub fn next(comparison: &mut Comparison, stores: &[usize], limits: Interleave) -
     match (blocks >= last, affordable) {
         (true, _) if blocks < comparison.blocks_needed(stores) => Some(End::Budget),
         (true, _) => Some(End::Planned),
-        (false, 0) => Some(End::Budget),
+        (false, 0) => {
+            if looks.after_blocks().iter().all(|look| *look > blocks) {
+                evaluate_once(comparison, stores);
+            }
+            Some(End::Budget)
+        }
         (false, _) => None,
+    }
+}
+
+/// Returns how often the next block of a comparison may be measured while other processes disturb it: at most `wanted`
+/// times, and no more often than the budget allows further blocks, but once.
+pub fn attempts(comparison: &Comparison, budget: f64, wanted: usize) -> usize {
+    match comparison.blocks.is_empty() {
+        true => wanted,
+        false => wanted.min(affordable(comparison, budget).max(1) as usize),
     }
 }
 
@@ -132,7 +147,7 @@ mod tests {
             is_like_alone: true,
             less_work: Vec::new(),
             seconds: 10.0,
-            load_seconds: 1.0,
+            load_seconds: 2.0,
         };
         Comparison {
             id: "custom".into(),
@@ -209,6 +224,29 @@ mod tests {
     }
 
     #[test]
+    fn a_budget_that_ends_before_the_first_look_allows_one_evaluation() {
+        let (mut comparison, _) = compared(Work::Seconds(1.0), 0.002, limits(75.0), 7);
+        comparison.verdicts.clear();
+        comparison.looks = Some(Looks::sized(7, 2));
+        assert_eq!(
+            (comparison.blocks.len(), comparison.looks.as_ref().unwrap().after_blocks()),
+            (6, &[7][..])
+        );
+        assert_eq!(next(&mut comparison, &[0, 1], limits(75.0)), Some(End::Budget));
+        assert_eq!(comparison.verdicts.len(), 1);
+    }
+
+    #[test]
+    fn a_disturbed_block_is_measured_again_as_often_as_the_budget_allows() {
+        let mut comparison = comparison(Work::Seconds(1.0));
+        assert_eq!(attempts(&comparison, 25.0, 3), 3);
+        comparison.blocks.push(Block { seed: 0, slices: Vec::new(), disturbance: None, seconds: 10.0 });
+        for (budget, most) in [(20.0, 1), (39.0, 1), (40.0, 2), (1e6, 3)] {
+            assert_eq!(attempts(&comparison, budget, 3), most, "{budget}");
+        }
+    }
+
+    #[test]
     fn a_budget_that_the_user_did_not_give_allows_some_blocks() {
         for detect in [None, Some(Margin::default())] {
             let limits = Interleave { detect, min_blocks: FIRST_LOOK, ..limits(1.0) };
@@ -233,7 +271,7 @@ mod tests {
     fn without_a_difference_to_detect_five_blocks_tell_what_it_would_need() {
         let asked = Interleave { detect: None, ..limits(1e6) };
         let forecast = comparison(Work::Seconds(1.0)).forecast(2, false, 1e6);
-        assert!(forecast.contains("about 5 blocks (25 s) find differences of 5.9%"), "{forecast}");
+        assert!(forecast.contains("about 5 blocks (35 s) find differences of 5.9%"), "{forecast}");
         let mut kinds = Vec::new();
         for seed in 0..20 {
             let (comparison, end) = compared(Work::Seconds(1.0), 0.02, asked, seed);
