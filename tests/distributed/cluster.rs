@@ -108,6 +108,7 @@ fn exchange(method: &str, path: &str, body: &str) -> String {
 }
 
 /// Returns the addresses of the placement driver and the nodes of a TiKV cluster.
+#[cfg(feature = "tikv")]
 pub fn machines() -> Vec<SocketAddr> {
     let stores = ask("stores");
     let stores = stores["stores"].as_array().unwrap().iter();
@@ -168,6 +169,7 @@ fn leader(key: &str) -> String {
 
 /// Has two regions of a TiKV cluster of `tools/cluster` have the keys with `prefix`, and returns a key of each. `client`
 /// writes them.
+#[cfg(feature = "tikv")]
 pub fn split(prefix: &str, client: &mut Client) -> [String; 2] {
     // A region is divided in the middle of its keys, and needs more than 1,024 of them for that.
     let keys: Vec<_> = (0..3000).map(|number| format!("{number:04}")).collect();

@@ -1,7 +1,7 @@
 //! Tests of TLS and passwords between kvbench and the nodes of a cluster.
 
 use crate::{
-    cluster::{CLUSTER, alone, prefix, refusal, shared},
+    cluster::{CLUSTER, prefix, refusal, shared},
     servers::{bulk, text},
     support::{PATIENCE, Server, request},
 };
@@ -11,7 +11,6 @@ use std::{
     fs,
     net::TcpListener,
     os::unix::fs::PermissionsExt,
-    path::Path,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -215,8 +214,8 @@ mod redis {
 #[cfg(feature = "tikv")]
 mod tikv {
     use super::*;
-    use crate::proxy::Proxy;
-    use std::sync::Arc;
+    use crate::{cluster::alone, proxy::Proxy};
+    use std::{path::Path, sync::Arc};
     use tokio_rustls::{
         TlsAcceptor,
         rustls::{
