@@ -14,12 +14,13 @@ part to the time of each call of the engine (KVBENCH_SLOWED; on one side no time
 first, without the load.
 
 The load is another process: bursts of CPU time, 20% to 60% of one core, and syncs of a file, from a seed.
-Each result is kept in --dir, and a comparison that has one is not measured again. So the script can be stopped and
-started, and --most ends it after so many comparisons. Exit code 0 when the experiment holds, 1 when it does not, 2
-when comparisons are left.
+Each verdict is added to a table (--table), and a comparison that is in it is not measured again. So the script can be
+stopped and started, also on another day, and --most ends it after so many comparisons. Exit code 0 when the experiment
+holds, 1 when it does not, 2 when comparisons are left. docs/reference/verdicts.csv is such a table.
 """
 
 import argparse
+import csv
 import json
 import math
 import multiprocessing
@@ -34,6 +35,10 @@ from pathlib import Path
 GET = ["--mix", "get=1", "--fsync", "no"]
 SET = ["--mix", "update=1", "--fsync", "no"]
 SYNCED_SET = ["--mix", "update=1", "--fsync", "always"]
+
+# Of the table. The interval is that of the verdict, of the new side's rate by the old side's.
+COLUMNS = ["experiment", "name", "store", "work", "planted", "verdict", "ratio", "low", "high", "blocks", "seconds", "cpu",
+           "commit", "started"]
 
 
 def load(seed, directory):
@@ -96,25 +101,54 @@ def part_for(options, store, work, loss):
     return found["part"]
 
 
-def compare(options, store, work, old, new, budget, result):
-    """The verdict of a duel on the new side, and its number of blocks."""
+def compare(options, name, store, work, old, new, budget):
+    """A row of the table: what a duel says of the new side."""
+    result = options.dir / f"{name}.json"
     command = [options.kvbench, "duel", old, new, "--stores", store, *work, "--keys", options.keys, "--threads", "1"]
     command += ["--detect", "3%", "--budget", budget, "--warm-up", "0.2", "--quiet-wait", "0", "--foreign", "100"]
     command += ["--dir", options.dir / "tmp", "--output", result]
+    if result.exists() and json.loads(result.read_text())["finished"]:
+        # Of another build, or its row is lost.
+        result.unlink()
     if result.exists():
         command.append("--resume")
     done = subprocess.run(command, capture_output=True, text=True)
     run = json.loads(result.read_text()) if result.exists() else {}
-    if not run.get("finished"):
-        sys.exit(f"{result}: {done.stderr}")
+    if not run.get("finished") or run["comparisons"][0]["end"] == "failed":
+        sys.exit(f"{result}: {done.stdout}{done.stderr}")
     comparison = run["comparisons"][0]
-    verdicts = comparison["verdicts"]
-    verdict = verdicts[0]["verdict"] if verdicts else "cannot-tell"
-    opposite = {"faster": "slower", "slower": "faster", "slightly-faster": "slightly-slower",
-                "slightly-slower": "slightly-faster"}
-    if verdicts and verdicts[0]["first"].endswith("/old"):
-        verdict = opposite.get(verdict, verdict)
-    return verdict, len(comparison["blocks"])
+    pair = comparison["verdicts"][0] if comparison["verdicts"] else None
+    verdict, ratio, low, high = "cannot-tell", "", "", ""
+    if pair:
+        verdict, ratio, low, high = pair["verdict"], pair["ratio"], pair["low"], pair["high"]
+        if pair["first"].endswith("/old"):
+            opposite = {"faster": "slower", "slower": "faster", "slightly-faster": "slightly-slower",
+                        "slightly-slower": "slightly-faster"}
+            verdict, ratio, low, high = opposite.get(verdict, verdict), 1 / ratio, 1 / high, 1 / low
+        ratio, low, high = (f"{value:.4f}" for value in (ratio, low, high))
+    seconds = comparison["slicing"]["seconds"] + sum(block["seconds"] for block in comparison["blocks"])
+    environment = run["environment"]
+    return {"store": store, "work": " ".join(work), "verdict": verdict, "ratio": ratio, "low": low, "high": high,
+            "blocks": len(comparison["blocks"]), "seconds": round(seconds), "cpu": environment["cpu"],
+            "commit": environment["commit"], "started": run["started"]}
+
+
+def rows_of(options):
+    """The rows of the experiment that the table has, by the comparison's name."""
+    if not options.table.exists():
+        return {}
+    with options.table.open(newline="") as file:
+        return {row["name"]: row for row in csv.DictReader(file) if row["experiment"] == options.experiment}
+
+
+def add(options, row):
+    """Adds a row to the table."""
+    is_new = not options.table.exists()
+    with options.table.open("a", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        if is_new:
+            writer.writeheader()
+        writer.writerow(row)
 
 
 def tasks_of(options):
@@ -140,32 +174,39 @@ def main():
     parser.add_argument("--no-load", action="store_true", help="compare without the load")
     parser.add_argument("--most", type=int, default=1000, help="end after so many comparisons")
     parser.add_argument("--dir", type=Path, default=Path("duel-proof"), help="results; on the disk to measure")
+    parser.add_argument("--table", type=Path, help="verdicts so far [DIR/verdicts.csv]")
     options = parser.parse_args()
     options.kvbench, options.dir = str(Path(options.kvbench).resolve()), options.dir.resolve()
     options.dir.mkdir(parents=True, exist_ok=True)
+    options.table = options.table or options.dir / "verdicts.csv"
 
     tasks = tasks_of(options)
     random.Random(options.seed).shuffle(tasks)
+    rows = rows_of(options)
+    left = [task for task in tasks if task[0] not in rows]
     part = 0
-    if options.experiment != "same":
+    if left and options.experiment != "same":
         loss, work = (0.03, GET) if options.experiment == "planted" else (0.15, SYNCED_SET)
         part = part_for(options, "map", work, loss)
-    if not options.no_load:
+    if left and not options.no_load:
         multiprocessing.Process(target=load, args=(options.seed, options.dir), daemon=True).start()
-    verdicts, measured = {}, 0
-    for number, (name, store, work, planted, budget) in enumerate(tasks):
-        result = options.dir / f"{name}.json"
-        measured += not (result.exists() and json.loads(result.read_text())["finished"])
-        if measured > options.most:
-            print(f"{len(tasks) - number} comparisons are left")
-            sys.exit(2)
+    for number, (name, store, work, planted, budget) in enumerate(left[:options.most]):
         # A gain is a loss of the other side.
         old = side(options, "old", store, part if planted == "gain" else 0)
         new = side(options, "new", store, part if planted == "loss" else 0)
-        verdict, blocks = compare(options, store, work, old, new, budget, result)
-        verdicts.setdefault((store, " ".join(work), planted), []).append(verdict)
-        print(f"{number + 1}/{len(tasks)}: {name}: the new side is {verdict} after {blocks} blocks", flush=True)
-    sys.exit(0 if holds(verdicts) else 1)
+        row = compare(options, name, store, work, old, new, budget)
+        row |= {"experiment": options.experiment, "name": name, "planted": planted}
+        add(options, row)
+        rows[name] = row
+        print(f"{number + 1}/{len(left)}: {name}: the new side is {row['verdict']} after {row['blocks']} blocks", flush=True)
+    verdicts = {}
+    for row in rows.values():
+        verdicts.setdefault((row["store"], row["work"], row["planted"]), []).append(row["verdict"])
+    is_held = holds(verdicts)
+    if len(left) > options.most:
+        print(f"{len(left) - options.most} comparisons are left")
+        sys.exit(2)
+    sys.exit(0 if is_held else 1)
 
 
 def holds(verdicts):

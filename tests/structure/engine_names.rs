@@ -24,6 +24,11 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         &["rocksdb", "lmdb", "redb", "sqlite", "fjall", "mdbx", "canopydb"],
         "the one list of bare sides: a line and a file each",
     ),
+    (
+        "benches/between_runs.py",
+        &["btree", "rocksdb", "lmdb", "redb", "sqlite"],
+        "stores of the runs: a choice of the caller",
+    ),
     ("benches/compare_proof.py", &["btree", "lmdb", "redb"], "stores of the proof: a choice of the caller"),
     ("benches/duel_proof.py", &["rocksdb", "redb"], "stores of the proof: a choice of the caller"),
     ("benches/lmdb_renew.c", &["lmdb"], "measures a call of LMDB's own library"),
