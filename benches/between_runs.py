@@ -7,13 +7,12 @@
 Measures so many runs, ten minutes each: reads, writes and durable writes of six stores in turns, five blocks each. Each
 two runs are compared; of all rows at most 5% may say that something changed. The values of each run are added to a table
 (--table), from which the variation between runs is estimated, without what the blocks of a run explain: of all stores
-together (`machine`), of a store relative to the median of the stores (`store`), and relative to one store (`to map`). These are the standard deviations of logarithms that
-src/bench/compare/significance.rs uses. Runs of different processors are not compared. Exit code 0 when at most 5% of the
-rows say that something changed, otherwise 1.
+together (`machine`), of a store relative to the median of the stores (`store`), and relative to one store (`to map`).
+These are the standard deviations of logarithms that src/bench/compare/significance.rs uses. Runs of different processors
+are not compared. Exit code 0 when at most 5% of the rows say that something changed, otherwise 1.
 """
 
 import argparse
-import csv
 import itertools
 import json
 import math
@@ -21,6 +20,8 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+
+import table
 
 WORK = {
     "get": ["--mix", "get=1", "--fsync", "no"],
@@ -68,24 +69,6 @@ def rows_of(path, work):
                "store": store, "metric": metric, "values": " ".join(f"{log:.5f}" for log in logs)}
 
 
-def read(table):
-    """The rows of the table."""
-    if not table.exists():
-        return []
-    with table.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def add(table, rows):
-    """Adds the rows of a run to the table, unless it has them."""
-    known, is_new = {(row["started"], row["work"]) for row in read(table)}, not table.exists()
-    with table.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if is_new:
-            writer.writeheader()
-        writer.writerows(row for row in rows if (row["started"], row["work"]) not in known)
-
-
 def changes(options, first, second):
     """The number of rows of a comparison, and those that show a change."""
     done = subprocess.run([options.kvbench, "compare", first, second, "--all"], capture_output=True, text=True)
@@ -110,9 +93,8 @@ def minus(one, other):
     return [a - b for a, b in zip(one, other)]
 
 
-def estimate(table):
+def estimate(rows):
     """Prints the variation between the runs of each processor that has several."""
-    rows = read(table)
     for cpu, metric, work in itertools.product(sorted({row["cpu"] for row in rows}), ("speed", "p99", "size"), WORK):
         by_run = {}
         for row in rows:
@@ -138,14 +120,17 @@ def main():
     parser.add_argument("runs", type=int, help="number of runs in --dir, with those that are there")
     parser.add_argument("--stores", default="map,btree,rocksdb,lmdb,redb,sqlite")
     parser.add_argument("--dir", type=Path, default=Path("between-runs"), help="results; on the disk to measure")
-    parser.add_argument("--table", type=Path, help="means of the runs so far [DIR/runs.csv]")
+    parser.add_argument("--table", type=Path, help="values of the runs so far [DIR/runs.csv]")
     options = parser.parse_args()
     options.kvbench, options.dir = str(Path(options.kvbench).resolve()), options.dir.resolve()
     options.dir.mkdir(parents=True, exist_ok=True)
     options.table = options.table or options.dir / "runs.csv"
     for run in range(options.runs):
         for work in WORK:
-            add(options.table, rows_of(measure(options, run, work), work))
+            rows = list(rows_of(measure(options, run, work), work))
+            # A run that was measured before is there.
+            if rows and not any((row["started"], row["work"]) == (rows[0]["started"], work) for row in table.read(options.table)):
+                table.add(options.table, COLUMNS, rows)
             print(f"run {run + 1}/{options.runs}: {work}", flush=True)
     all_rows, all_changes = 0, []
     for (first, second), work in itertools.product(itertools.combinations(range(options.runs), 2), WORK):
@@ -156,7 +141,7 @@ def main():
         all_rows, all_changes = all_rows + rows, all_changes + [f"{first} and {second}: {row}" for row in changed]
     print(*all_changes, sep="\n")
     print(f"{len(all_changes)} of {all_rows} rows say that something changed")
-    estimate(options.table)
+    estimate(table.read(options.table))
     sys.exit(0 if len(all_changes) * 20 <= all_rows else 1)
 
 

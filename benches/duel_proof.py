@@ -16,11 +16,10 @@ first, without the load.
 The load is another process: bursts of CPU time, 20% to 60% of one core, and syncs of a file, from a seed.
 Each verdict is added to a table (--table), and a comparison that is in it is not measured again. So the script can be
 stopped and started, also on another day, and --most ends it after so many comparisons. Exit code 0 when the experiment
-holds, 1 when it does not, 2 when comparisons are left. docs/reference/verdicts.csv is such a table.
+holds, 1 when it does not, 2 when comparisons are left.
 """
 
 import argparse
-import csv
 import json
 import math
 import multiprocessing
@@ -31,6 +30,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+import table
 
 GET = ["--mix", "get=1", "--fsync", "no"]
 SET = ["--mix", "update=1", "--fsync", "no"]
@@ -133,24 +134,6 @@ def compare(options, name, store, work, old, new, budget):
             "commit": environment["commit"], "started": run["started"]}
 
 
-def rows_of(options):
-    """The rows of the experiment that the table has, by the comparison's name."""
-    if not options.table.exists():
-        return {}
-    with options.table.open(newline="") as file:
-        return {row["name"]: row for row in csv.DictReader(file) if row["experiment"] == options.experiment}
-
-
-def add(options, row):
-    """Adds a row to the table."""
-    is_new = not options.table.exists()
-    with options.table.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if is_new:
-            writer.writeheader()
-        writer.writerow(row)
-
-
 def tasks_of(options):
     """Name, store, work, what is planted in the new side, and budget of each comparison, in their order."""
     if options.experiment == "same":
@@ -182,7 +165,7 @@ def main():
 
     tasks = tasks_of(options)
     random.Random(options.seed).shuffle(tasks)
-    rows = rows_of(options)
+    rows = {row["name"]: row for row in table.read(options.table) if row["experiment"] == options.experiment}
     left = [task for task in tasks if task[0] not in rows]
     part = 0
     if left and options.experiment != "same":
@@ -196,7 +179,7 @@ def main():
         new = side(options, "new", store, part if planted == "loss" else 0)
         row = compare(options, name, store, work, old, new, budget)
         row |= {"experiment": options.experiment, "name": name, "planted": planted}
-        add(options, row)
+        table.add(options.table, COLUMNS, [row])
         rows[name] = row
         print(f"{number + 1}/{len(left)}: {name}: the new side is {row['verdict']} after {row['blocks']} blocks", flush=True)
     verdicts = {}
