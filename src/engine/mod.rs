@@ -15,6 +15,7 @@ pub mod machine_memory;
 mod memory_table;
 mod mmap_read_ahead;
 mod options;
+mod refusal;
 mod registry;
 mod stores;
 pub mod synthetic;

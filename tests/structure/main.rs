@@ -60,7 +60,7 @@ const ENGINE: &[&[&str]] = &[
     &["memory_table"],
     &["aof"],
     &["check"],
-    &["cluster_access", "files", "mmap_read_ahead"],
+    &["cluster_access", "files", "mmap_read_ahead", "refusal"],
     &["batch"],
     &["error"],
     &["description"],

@@ -1,7 +1,7 @@
 //! The open append-only file (AOF): appends, syncs, and refusal of writes after a failure.
 
 use super::{
-    super::{Batch, Error, Result, error::is_out_of_space, files},
+    super::{Batch, Error, Result, error::is_out_of_space, files, refusal::Refusal},
     append::{FrameWriter, prepare},
     file::{self, Storage},
     frame::{self, FrameChain, HEADER, PIECE},
@@ -12,7 +12,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -41,8 +41,8 @@ pub(in super::super) struct Aof {
     /// Length of the AOF in bytes after the open or the last rewrite, also one that failed: an automatic rewrite starts
     /// when the AOF has twice this length, and at least 64 MiB.
     pub(super) base: AtomicU64,
-    /// Reason why all further writes are refused; not set while writes are accepted.
-    pub(super) refusal: OnceLock<String>,
+    /// Refusal of writes after a failure, and after a close.
+    pub(super) refusal: Refusal,
     /// `true` if a running rewrite of the AOF must stop.
     pub(super) cancelled: AtomicBool,
 }
@@ -226,7 +226,7 @@ impl Aof {
             finished => finished,
         };
         let unlocked = self.current().storage.unlock().map_err(Error::io("unlock", &self.path));
-        self.refusal.get_or_init(|| "it is closed".into());
+        self.refusal.set(|| "it is closed".into());
         finished.and(unlocked)
     }
 
@@ -295,15 +295,12 @@ impl Aof {
     }
 
     fn check_usable(&self) -> Result<()> {
-        match self.refusal.get() {
-            None => Ok(()),
-            Some(why) => Err(Error::io("write", &self.path)(io::Error::other(why.as_str()))),
-        }
+        self.refusal.check(&self.path)
     }
 
     /// Refuses all later writes to the AOF because of `error` in `action`, and returns the error.
     pub(super) fn refuse(&self, action: &'static str, error: io::Error) -> Error {
-        self.refusal.get_or_init(|| format!("refused since an earlier failure to {action}: {error}"));
+        self.refusal.set(|| format!("refused since an earlier failure to {action}: {error}"));
         Error::io(action, &self.path)(error)
     }
 }

@@ -1,7 +1,7 @@
 //! Opening an append-only file (AOF).
 
 use super::{
-    super::{Batch, Error, Result, files},
+    super::{Batch, Error, Result, files, refusal::Refusal},
     file::{self, Storage},
     frame::{self, FrameChain, Header},
     log::{Aof, Current, Writer},
@@ -12,7 +12,7 @@ use std::{
     fs::{self, File},
     io::{self, Read, Seek},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, OnceLock, atomic::AtomicBool},
+    sync::{Arc, Mutex, atomic::AtomicBool},
     time::Instant,
 };
 
@@ -148,7 +148,7 @@ impl Aof {
             syncing: Mutex::default(),
             len: end.into(),
             base: end.into(),
-            refusal: OnceLock::new(),
+            refusal: Refusal::default(),
             cancelled: AtomicBool::new(false),
         })
     }

@@ -5,13 +5,14 @@ use crate::engine::{
     KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Snapshot, Status, VisitPair,
     VisitValue, WriteOp, Writers,
     files::{self, FirstTree},
+    refusal::Refusal,
 };
 use canopydb::{Database, DbOptions, EnvOptions, Tree, TreeOptions};
 use std::{
     fs, io,
     ops::ControlFlow,
     path::{Path, PathBuf},
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::{Mutex, PoisonError},
     thread,
     time::Duration,
 };
@@ -113,21 +114,21 @@ fn recognise(path: &Path) -> bool {
 struct Canopy {
     db: Database,
     path: PathBuf,
-    /// Reason why writes and syncs are refused; empty until one of them has failed. After a failed write, half of a
+    /// Refusal of writes and syncs after one of them has failed. After a failed write, half of a
     /// commit may be in the WAL; canopydb would continue behind it, and the next start would take it for the end of the
     /// WAL. After a panic, it would wait for the commit that did not end.
-    refusal: OnceLock<String>,
+    refusal: Refusal,
     /// Held during a sync: canopydb's own returns at once while another one runs.
     syncing: Mutex<()>,
 }
 
 /// Guard of a write or sync: if that panics, `refusal` refuses all later ones.
-struct RefusesAfterPanic<'e>(&'e OnceLock<String>);
+struct RefusesAfterPanic<'e>(&'e Refusal);
 
 impl Drop for RefusesAfterPanic<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.get_or_init(|| "refused since an earlier panic".into());
+            self.0.set(|| "refused since an earlier panic".into());
         }
     }
 }
@@ -145,7 +146,7 @@ impl Canopy {
     }
 
     fn new(db: Database, path: &Path) -> Self {
-        Self { db, path: path.into(), refusal: OnceLock::new(), syncing: Mutex::default() }
+        Self { db, path: path.into(), refusal: Refusal::default(), syncing: Mutex::default() }
     }
 
     fn fail(&self, error: canopydb::Error) -> Error {
@@ -159,12 +160,10 @@ impl Canopy {
 
     /// Runs `change`, which writes to the WAL or syncs it. Fails without running it if an earlier change failed.
     fn change(&self, change: impl FnOnce() -> Result<(), canopydb::Error>) -> Result<()> {
-        if let Some(why) = self.refusal.get() {
-            return Err(Error::io("write", &self.path)(io::Error::other(why.as_str())));
-        }
+        self.refusal.check(&self.path)?;
         let _guard = RefusesAfterPanic(&self.refusal);
         change().map_err(|error| {
-            self.refusal.get_or_init(|| format!("refused since an earlier failure: {error}"));
+            self.refusal.set(|| format!("refused since an earlier failure: {error}"));
             self.fail(error)
         })
     }

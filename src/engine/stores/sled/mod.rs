@@ -7,6 +7,7 @@ use crate::engine::{
     Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Setting, Status,
     VisitPair, VisitValue, WriteOp, Writers,
     files::{self, FirstDirectory},
+    refusal::Refusal,
 };
 use std::{
     collections::HashMap,
@@ -15,7 +16,7 @@ use std::{
     io, mem,
     ops::ControlFlow,
     path::{Path, PathBuf},
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::{Mutex, PoisonError},
 };
 use two_group_lock::{Group, GroupLock};
 
@@ -126,10 +127,9 @@ fn is_first(name: &str, metadata: &Metadata) -> bool {
 
 struct Sled {
     db: sled::Db,
-    /// Reason why writes and syncs are refused; empty until a write has failed. After a large value whose file could
-    /// not be written, sled waits without end for this write in each sync, in writes that fill its buffer, and when it
-    /// is dropped.
-    refusal: OnceLock<String>,
+    /// Refusal of writes and syncs after a failed write. After a large value whose file could not be written, sled waits
+    /// without end for this write in each sync, in writes that fill its buffer, and when it is dropped.
+    refusal: Refusal,
     path: PathBuf,
     /// Writes run concurrently with each other, but not while several keys or a range are read: sled has no
     /// snapshots. A `get` of one key waits only for sled's own lock, which a batch of several writes takes.
@@ -236,14 +236,6 @@ impl Sled {
         Ok(count)
     }
 
-    /// Returns an error if a write has failed before: sled might wait without end.
-    fn refuse(&self) -> Result<()> {
-        match self.refusal.get() {
-            Some(why) => Err(Error::io("write", &self.path)(io::Error::other(why.as_str()))),
-            None => Ok(()),
-        }
-    }
-
     fn fail(&self, error: sled::Error) -> Error {
         fail(error, &self.path)
     }
@@ -267,7 +259,7 @@ impl Sled {
             }
         };
         applied.map_err(|error| {
-            self.refusal.get_or_init(|| format!("refused since an earlier failure: {error}"));
+            self.refusal.set(|| format!("refused since an earlier failure: {error}"));
             self.fail(error)
         })
     }
@@ -316,7 +308,7 @@ fn fail(error: sled::Error, path: &Path) -> Error {
 
 impl Drop for Sled {
     fn drop(&mut self) {
-        if self.refusal.get().is_some() {
+        if self.refusal.check(&self.path).is_err() {
             // Keeps the database, whose end would wait, to the end of the process.
             mem::forget(self.db.clone());
         }
@@ -348,14 +340,14 @@ impl Engine for Sled {
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         batch.check_keys(NAME, self.key_limits())?;
-        self.refuse()?;
+        self.refusal.check(&self.path)?;
         self.apply(batch)?;
         // Readers do not wait for the sync, so they see the batch before it is durable.
         if sync { self.sync() } else { Ok(()) }
     }
 
     fn sync(&self) -> Result<()> {
-        self.refuse()?;
+        self.refusal.check(&self.path)?;
         // Passes the log to the operating system and waits for its writes, but not for the file's length nor
         // for the disk's cache.
         self.db.flush().map_err(|error| self.fail(error))?;
