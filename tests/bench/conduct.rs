@@ -116,6 +116,25 @@ fn a_dry_run_tells_and_makes_nothing() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
+/// The bound counts the cells that take no turns: here the load, and the harness overhead.
+#[test]
+fn a_dry_run_bounds_the_time_of_all_cells() {
+    let dir = tempfile::tempdir().unwrap();
+    let suite = ["--suite", "ycsb", "--stores", "map,btree", "--fsync", "always", "--dry-run"];
+    let seconds = |flags: &[&str], before: &str| {
+        let text = String::from_utf8(bench(dir.path(), &[&suite[..], flags].concat()).stdout).unwrap();
+        let time = text.lines().find_map(|line| line.strip_prefix(before)).expect(before).to_owned();
+        let (number, unit) = time.split(',').next().unwrap().split_once(' ').unwrap();
+        number.parse::<f64>().unwrap() * if unit == "s" { 1.0 } else { 60.0 }
+    };
+    let turns = ["--detect", "3%", "--budget", "1"];
+    let load = seconds(&["--workloads", "load"], "time: about ");
+    let all = seconds(&turns, "time: at most ");
+    assert!(all >= 0.9 * load, "{all} {load}");
+    // Workload E inserts, which no number of operations bounds, so five are compared.
+    assert!(all > seconds(&[&turns[..], &["--workloads", "c"]].concat(), "time: at most "), "{all}");
+}
+
 /// At a rate of 1 a second 900 operations take a quarter of an hour, however fast the store is.
 #[test]
 fn a_dry_run_knows_rates() {

@@ -59,6 +59,34 @@ fn work_that_only_reads_ignores_may_lose() {
     assert!(policies(&options).iter().all(|(_, fsync)| *fsync == Fsync::Always));
 }
 
+/// In a suite, a store that loses too much is measured with the workloads that only read.
+#[test]
+fn work_of_a_suite_that_only_reads_ignores_may_lose() {
+    let suite = suites::find("ycsb");
+    let options = Options { suite, may_lose: Some(both(LossClass::Nothing)), ..Options::default() };
+    let plan = suites::plan(&options).unwrap();
+    let own: Vec<_> = plan.cells.iter().filter(|cell| !cell.reference).collect();
+    let stores_of = |row: &str| own.iter().filter(|cell| cell.row == row).count();
+    let all = kvbench::engine::kinds().count();
+    let lossless = |info: &kvbench::engine::Info| {
+        Loses::from(info.loss(Fsync::Always)).is_within(both(LossClass::Nothing))
+    };
+    let allowed = kvbench::engine::kinds().filter(|kind| lossless(kind.info)).count();
+    assert!(allowed < all);
+    assert_eq!((stores_of("c"), stores_of("a"), stores_of("load")), (all, allowed, allowed));
+    let tables: std::collections::HashSet<_> = own.iter().map(|cell| &cell.table).collect();
+    assert_eq!(tables.len(), 1, "one table: {tables:?}");
+    let told = plan.left_out.iter().filter(|line| line.ends_with("; only its reads are measured"));
+    assert_eq!(told.count(), all - allowed, "{:?}", plan.left_out);
+    let writes = Options { workloads: vec!["a".to_owned()], ..options };
+    let plan = suites::plan(&writes).unwrap();
+    assert_eq!(plan.cells.iter().filter(|cell| !cell.reference).count(), allowed);
+    assert_eq!(
+        plan.left_out.iter().filter(|line| line.ends_with(" under each policy")).count(),
+        all - allowed
+    );
+}
+
 #[test]
 fn policies_without_flags_are_those_of_the_server_and_the_next() {
     let distinct = |options: &Options| {

@@ -60,6 +60,30 @@ fn a_limit_below_what_can_be_detected_is_not_kept() {
     assert_eq!(code, Some(0), "no limit was given");
 }
 
+/// Four stores that are steady say nothing of a fifth, neither of its speed nor, at a rate, of its latency.
+#[test]
+fn a_store_that_is_noisier_than_the_others_keeps_no_limit() {
+    let noisy = [[1000.0, 1500.0, 600.0, 1400.0, 700.0], [500.0, 900.0, 300.0, 800.0, 450.0]];
+    let of = |which: usize, rate: Option<f64>| {
+        let mut run = fixtures::run("compared", 5);
+        for store in ["btree", "lmdb", "map", "redb", "rocksdb"] {
+            let mut work = fixtures::workload("get", &[(Operation::Get, 1.0)]);
+            work.rate = rate;
+            let cell = fixtures::cell("compared", "get", store, fixtures::target(store, "no"), work);
+            let steady = [1000.0, 1001.0, 999.0, 1002.0, 998.0];
+            fixtures::add(&mut run, cell, if store == "rocksdb" { &noisy[which] } else { &steady });
+        }
+        run
+    };
+    let limit = ["--fail-above", "10%"];
+    for (rate, words) in [(None, "of rocksdb only losses of "), (Some(100.0), "p99 of rocksdb")] {
+        let (code, output) = compare(&of(0, rate), &of(1, rate), &limit);
+        assert_eq!(code, Some(2), "{output}");
+        assert!(output.contains(words) && !output.contains("lmdb"), "{output}");
+        assert_eq!(compare(&of(0, rate), &of(0, rate), &["--fail-above", "90%"]).0, Some(0));
+    }
+}
+
 #[test]
 fn a_gain_is_called_faster() {
     let (code, output) =

@@ -1,6 +1,7 @@
 //! `kvbench export`: results for services that track benchmarks.
 
 use crate::{fixtures, kvbench, text};
+use kvbench::bench::result::Outcome;
 use serde_json::Value;
 
 fn exported(arguments: &[&str]) -> Value {
@@ -60,12 +61,31 @@ fn of_two_runs_of_a_cell_the_newer_one_is_exported() {
     assert_eq!(export("bencher")[name]["throughput"]["value"], 3000.0);
 }
 
+/// Its older value would look like that of a store that still works.
+#[test]
+fn a_cell_that_fails_in_the_newest_run_has_no_value() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut newer = fixtures::small();
+    newer.started = "2026-03-03T00:00:00Z".to_owned();
+    let name = "get/lmdb/local/no/get/lmdb";
+    for sample in newer.samples.iter_mut().filter(|sample| sample.cell == name) {
+        sample.outcome = Outcome::Failed("it crashed".to_owned());
+    }
+    fixtures::save(&newer, &dir.path().join("a.json"));
+    fixtures::save(&fixtures::small(), &dir.path().join("b.json"));
+    for format in ["github-action-benchmark", "bencher"] {
+        let output = kvbench(dir.path(), &["export", format, "."]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(!text(&output.stdout).contains(name), "{format}: {}", text(&output.stdout));
+    }
+}
+
 #[test]
 fn an_unknown_metric_is_named() {
     let dir = tempfile::tempdir().unwrap();
     fixtures::save(&fixtures::small(), &dir.path().join("run.json"));
     let output = kvbench(dir.path(), &["export", "github-action-benchmark", "run.json", "--metric", "speed"]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert!(
         text(&output.stderr).contains("--metric speed: there is no such metric"),
         "{}",

@@ -5,6 +5,8 @@ use kvbench::{
     bench::result::{
         Access, Cell, Commits, Loses, Measurement, Operation, Outcome, Run, Target, Workload,
         interleaved_comparison::VerdictKind,
+        latency_goal::{LatencyGoal, Percentile},
+        statistics::looks::Looks,
     },
     engine::{Fsync, LossClass},
 };
@@ -56,8 +58,12 @@ fn a_column_of_an_interleaved_run_has_its_recorded_verdict() {
     ] {
         let mut run = duel(&FAST, &SLOW);
         fixtures::judge(&mut run, kind, ratio);
-        let found = verdict(run, "Read-heavy");
+        let found = verdict(run.clone(), "Read-heavy");
         assert!(found.starts_with(words), "{kind:?}: {found}");
+        for page in ["report.md", "report.html"] {
+            let (_dir, text) = report(std::slice::from_ref(&run), page);
+            assert!(text.contains("equal to the best within 5%"), "{page}");
+        }
     }
 }
 
@@ -270,6 +276,43 @@ fn what_is_done_at_a_rate_says_nothing_of_speed() {
     let (_dir, page) = report(&[run], "report.html");
     let (_, data) = page.split_once("\"contests\":").expect("the chooser's data");
     assert!(data.starts_with("[]"), "{}", &data[..80]);
+}
+
+/// Soaks and found rates are measured once, and for another question.
+#[test]
+fn soaks_and_found_rates_stay_out_of_the_scenarios() {
+    let expected = row(duel(&FAST, &SLOW), "redb");
+    let changes: [fn(&mut Workload); 2] = [
+        |work| work.soak = true,
+        |work| work.rate_goal = Some(LatencyGoal { of: Percentile::P99, below_us: 5000.0 }),
+    ];
+    for change in changes {
+        let mut run = duel(&FAST, &SLOW);
+        for mut cell in run.cells.clone() {
+            (cell.id, cell.table) = (format!("{}/long", cell.id), "long".to_owned());
+            change(&mut cell.workload);
+            fixtures::add(&mut run, cell, &[120.0]);
+        }
+        assert_eq!(row(run, "redb"), expected);
+    }
+}
+
+/// Several workloads, of which one ended at an early look, are judged as strictly as that look.
+#[test]
+fn a_column_of_several_works_is_as_strict_as_their_plans() {
+    let mut run = duel(&[108.0, 110.0, 106.0, 109.0, 107.0], &[100.0; 5]);
+    for mut cell in run.cells.clone() {
+        (cell.id, cell.row) = (format!("{}/2", cell.id), "get 2".to_owned());
+        cell.workload.name = "get 2".to_owned();
+        cell.workload.keys = 7;
+        let figures =
+            if cell.target.store == "lmdb" { [109.0, 107.0, 110.0, 106.0, 108.0] } else { [100.0; 5] };
+        fixtures::add(&mut run, cell, &figures);
+    }
+    assert!(verdict(run.clone(), "Read-heavy").starts_with("lmdb. "), "{}", verdict(run, "Read-heavy"));
+    fixtures::judge(&mut run, VerdictKind::CannotTell, 1.08);
+    run.comparisons[0].looks = Some(Looks::sized(80, 2));
+    assert!(verdict(run.clone(), "Read-heavy").contains(": cannot tell. "), "{}", verdict(run, "Read-heavy"));
 }
 
 #[test]

@@ -2,7 +2,11 @@
 
 use crate::{fixtures, kvbench, ranking, report, text};
 use kvbench::{
-    bench::result::{Access, Cell, Commits, Disturbance, Operation, Order, Outcome, Run, Size},
+    bench::result::{
+        Access, Cell, Commits, Disturbance, Operation, Order, Outcome, Run, Size,
+        interleaved_comparison::VerdictKind,
+        statistics::{looks::Looks, margin::Margin},
+    },
     engine::Compression,
 };
 use serde_json::Value;
@@ -146,6 +150,24 @@ fn the_chooser_calls_stores_equal_or_cannot_tell() {
     let dom = answer(&mixed([&CALM, &[1200.0, 700.0, 1100.0, 800.0, 1000.0]]), &[]);
     assert_eq!(left(&dom, "headline"), "map, btree");
     assert!(left(&dom, "reason").starts_with("Cannot tell in work of 50% reads"), "{}", left(&dom, "reason"));
+}
+
+/// An early look of a long plan needs a larger difference, and each comparison has its own margin.
+#[test]
+fn the_chooser_is_as_strict_as_the_plan_of_a_comparison() {
+    let near: [f64; 5] = [1080.0, 1100.0, 1060.0, 1090.0, 1070.0];
+    let mut run = mixed([&near, &[1000.0; 5]]);
+    assert_eq!(left(&answer(&run, &[]), "headline"), "map");
+    fixtures::judge(&mut run, VerdictKind::CannotTell, 1.08);
+    run.comparisons[0].looks = Some(Looks::sized(40, 2));
+    let dom = answer(&run, &[]);
+    assert_eq!(left(&dom, "headline"), "map, btree");
+    assert!(left(&dom, "reason").starts_with("Cannot tell in work of"), "{}", left(&dom, "reason"));
+    let mut run = mixed([&CALM.map(|one| one * 1.06), &CALM]);
+    fixtures::judge(&mut run, VerdictKind::SlightlyFaster, 1.06);
+    run.comparisons[0].margin = Margin::new(0.1).unwrap();
+    let dom = answer(&run, &[]);
+    assert!(left(&dom, "reason").starts_with("Equal within 10% in work of"), "{}", left(&dom, "reason"));
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod unchecked_reasons;
 use crate::bench::result::{
     Cell, Run, Target,
     metric::Better,
+    number_format::distinct,
     run_file::{self, ReadError},
     statistics::margin::Margin,
 };
@@ -131,9 +132,23 @@ impl Comparison {
             cells: &self.cells,
             only_first: &self.only_first,
             too_few: self.verdicts().filter(|verdict| *verdict == Verdict::TooFew).count(),
-            detectable_loss: self.judgement.detectable_loss,
+            noisiest: self.judgement.noisiest.as_ref(),
+            suspected: self.suspected(limit),
         };
         unchecked_reasons::of(&compared, limit)
+    }
+
+    /// Returns the metrics of stores that got worse by more than the limit without a verdict: "p99 of rocksdb".
+    fn suspected(&self, limit: f64) -> Vec<String> {
+        let undecided = self.judgement.stores.iter().filter(|finding| {
+            self.of_store(finding) == Verdict::CannotTell
+                && is_beyond(finding.aspect, finding.change.shift.exp(), limit)
+        });
+        distinct(
+            undecided.filter_map(|finding| {
+                Some(format!("{} of {}", finding.aspect.title(), finding.store.as_ref()?))
+            }),
+        )
     }
 
     /// Returns `true` if a loss exceeds the limit (`--fail-above`) or a cell fails in the second run only. Always
@@ -194,16 +209,25 @@ fn verdict(
 ) -> Verdict {
     let Some(change) = change else { return Verdict::TooFew };
     let ratio = change.shift.exp();
-    let (gained, too_much) = match aspect.better() {
-        Better::Higher => (ratio > 1.0, limit.is_some_and(|limit| ratio < 1.0 - limit)),
-        Better::Lower => (ratio < 1.0, limit.is_some_and(|limit| ratio > 1.0 + limit)),
+    let gained = match aspect.better() {
+        Better::Higher => ratio > 1.0,
+        Better::Lower => ratio < 1.0,
     };
+    let too_much = limit.is_some_and(|limit| is_beyond(aspect, ratio, limit));
     match (real, gained, too_much) {
         (false, ..) if equal => Verdict::Equal,
         (false, ..) => Verdict::CannotTell,
         (true, true, _) => Verdict::Better,
         (true, false, true) => Verdict::TooMuch,
         (true, false, false) => Verdict::Worse,
+    }
+}
+
+/// Returns `true` if a metric whose ratio is `ratio` got worse by more than the limit.
+fn is_beyond(aspect: ComparedMetric, ratio: f64, limit: f64) -> bool {
+    match aspect.better() {
+        Better::Higher => ratio < 1.0 - limit,
+        Better::Lower => ratio > 1.0 + limit,
     }
 }
 

@@ -89,6 +89,9 @@ pub struct Judgement {
     /// Median, over the stores, of the smallest loss of speed that the comparison can find, as a fraction; `None` if no
     /// speed was compared.
     pub detectable_loss: Option<f64>,
+    /// Store of which only the largest losses of speed can be found, and the smallest of them, as a fraction, without
+    /// stores that are shown to be equal or faster; `None` if there is none.
+    pub noisiest: Option<(String, f64)>,
     /// Number of repetitions of which only the best counts, the largest of all cells; 1 if each repetition counts.
     pub group_size: u32,
 }
@@ -126,11 +129,11 @@ impl Judgement {
             margin,
         );
         decide(cells.iter_mut().map(|one| (one.change, &mut one.real, &mut one.equal)), CELLS, margin);
-        let detectable_loss = detectable_loss(&all);
+        let (detectable_loss, noisiest) = detectable_losses(&all);
         let mut stores = [all, levels].concat();
         stores.sort_by_key(|one| one.store.is_some());
         let group_size = series.iter().map(|one| one.group_size).max().unwrap_or(1);
-        Self { detectable_loss, stores, cells, group_size }
+        Self { detectable_loss, noisiest, stores, cells, group_size }
     }
 }
 
@@ -315,10 +318,15 @@ fn decide<'f>(
     }
 }
 
-fn detectable_loss(findings: &[Finding]) -> Option<f64> {
+/// Returns the median of the smallest losses of speed that can be found of each store, and the store for which it is the
+/// largest, if it is not shown to be equal or faster.
+fn detectable_losses(findings: &[Finding]) -> (Option<f64>, Option<(String, f64)>) {
     #[expect(clippy::cast_precision_loss, reason = "a number of stores")]
     let questions = findings.len() as f64;
-    let speeds = findings.iter().filter(|one| one.store.is_some() && one.aspect == ComparedMetric::Speed);
-    let reach = speeds.map(|one| one.change.reach(STORES / questions));
-    median(reach.collect()).map(|reach| 1.0 - (-reach).exp())
+    let speeds = || findings.iter().filter(|one| one.store.is_some() && one.aspect == ComparedMetric::Speed);
+    let loss = |one: &Finding| 1.0 - (-one.change.reach(STORES / questions)).exp();
+    let open = speeds().filter(|one| !(one.equal || one.real && one.change.shift > 0.0));
+    let noisiest = open.max_by(|one, other| loss(one).total_cmp(&loss(other)));
+    let noisiest = noisiest.and_then(|one| Some((one.store.clone()?, loss(one))));
+    (median(speeds().map(loss).collect()), noisiest)
 }

@@ -128,14 +128,20 @@ impl Comparison {
         if let Some(detectable_loss) = self.judgement.detectable_loss {
             let percent = detectable_loss * 100.0;
             text.push_str(&format!(
-                "\nOnly losses of {percent:.0}% or more can be detected in this comparison."
+                "\nOnly losses of {percent:.0}% or more can be detected in this comparison"
             ));
+            match self.judgement.noisiest.as_ref().map(|(store, loss)| (store, loss * 100.0)) {
+                Some((store, loss)) if loss >= percent + 0.5 => {
+                    text.push_str(&format!(", of {store} of {loss:.0}% or more."));
+                }
+                _ => text.push('.'),
+            }
             if detectable_loss > BLIND {
                 text.push_str(" The machine is too busy, or the repetitions are too few: try --repetitions 50 and fewer --seconds.");
             }
         }
         if let Some(limit) = self.limit.filter(|_| self.is_inconclusive()) {
-            let reasons = self.gaps.join("; ");
+            let reasons = printable(&self.gaps.join("; "));
             text.push_str(&format!(
                 "\ncannot tell whether the limit of {}% is kept: {reasons}",
                 limit * 100.0

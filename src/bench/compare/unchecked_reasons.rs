@@ -13,9 +13,11 @@ pub(super) struct Compared<'a> {
     pub only_first: &'a [String],
     /// Number of metrics of stores and cells that have too few repetitions for a verdict.
     pub too_few: usize,
-    /// Smallest loss that the comparison can find (minimum detectable change), as a fraction of the first run's value;
-    /// `None` if unknown.
-    pub detectable_loss: Option<f64>,
+    /// Store of which only the largest losses of speed can be found, and the smallest of them (minimum detectable
+    /// change), as a fraction of the first run's value; `None` if there is none.
+    pub noisiest: Option<&'a (String, f64)>,
+    /// Metrics of stores that got worse by more than the limit, but not by more than chance explains: "p99 of rocksdb".
+    pub suspected: Vec<String>,
 }
 
 /// Returns the reasons why the comparison cannot decide whether a loss exceeds `limit`, as clauses of a sentence; empty
@@ -29,11 +31,16 @@ pub(super) fn of(compared: &Compared<'_>, limit: f64) -> Vec<String> {
     if compared.too_few > 0 {
         gaps.push(format!("{} figures have fewer than {ENOUGH} repetitions", compared.too_few));
     }
-    if let Some(detectable_loss) = compared.detectable_loss.filter(|detectable_loss| *detectable_loss > limit)
-    {
+    if let Some((store, loss)) = compared.noisiest.filter(|(_, loss)| *loss > limit) {
         gaps.push(format!(
-            "only losses of {:.0}% or more can be detected; more repetitions, or a quieter machine",
-            detectable_loss * 100.0
+            "of {store} only losses of {:.0}% or more can be detected; more repetitions, or a quieter machine",
+            loss * 100.0
+        ));
+    }
+    if !compared.suspected.is_empty() {
+        gaps.push(format!(
+            "worse by more than the limit, but not by more than chance explains: {}",
+            compared.suspected.join(", ")
         ));
     }
     gaps

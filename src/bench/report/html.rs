@@ -15,7 +15,6 @@ use super::{
 use crate::bench::result::{
     metric::{self, Better, Metric, Unit},
     number_format,
-    statistics::margin::Margin,
 };
 use askama::Template;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
@@ -37,7 +36,6 @@ struct Page<'a> {
     /// Rankings of stores whose policies were chosen by `--may-lose`.
     rankings: Vec<ShownRanking>,
     matrix: Matrix,
-    margin: Margin,
     promises: Vec<StoreProperties>,
     /// JSON data of the page's chooser, which compares stores for a reader's own mix of reads and writes.
     data: String,
@@ -162,7 +160,6 @@ pub fn render(report: &Report<'_>, links: &[Option<PathBuf>]) -> Result<String, 
         disturbed: report.disturbed().unwrap_or_default(),
         rankings: report.by_policy().into_iter().map(shown_ranking).collect(),
         matrix: Matrix::of(report).without_unmeasured(),
-        margin: Margin::default(),
         data: interactive_ranking::data(report, &promises).map_err(askama::Error::custom)?,
         promises,
         sections: sections.collect::<Result<_, _>>()?,

@@ -70,6 +70,12 @@ struct Work {
     /// Seconds, per byte of data, that a repetition of the slowest store takes in addition to the measurement: to load,
     /// settle, close, reopen and verify.
     seconds_per_byte: f64,
+    /// Relative difference below which stores count as equal, as a fraction.
+    margin: f64,
+    /// Number of blocks of the plan, of which the measured ones may be a part; `None` for a number of repetitions that
+    /// the rates did not determine. `factor` is that of [`Looks`](crate::bench::result::statistics::looks::Looks).
+    planned: Option<u32>,
+    factor: f64,
     cells: Vec<Cell>,
 }
 
@@ -248,6 +254,7 @@ pub fn data(report: &Report<'_>, promises: &[StoreProperties]) -> Result<String,
             })
         });
         let (level, place) = (Level::of(&first.cell.target), &first.run.environment);
+        let (looks, margin) = first.run.looks(&first.cell.id);
         works.push(Work {
             work: work_of(first),
             access: level.access_words(),
@@ -258,6 +265,9 @@ pub fn data(report: &Report<'_>, promises: &[StoreProperties]) -> Result<String,
             flags: flags(&contest, first),
             seconds_per_byte: seconds_per_byte(&contest),
             value_bytes: size_flag(first.cell.workload.value_bytes),
+            margin: margin.fraction(),
+            planned: looks.planned(),
+            factor: looks.factor(),
             cells: cells.collect(),
             title: contest.title,
         });

@@ -13,9 +13,7 @@ use super::{
 use crate::bench::result::{
     harness_share,
     metric::{self, Metric, P50, P99, RECOVERY, REOPEN, THROUGHPUT},
-    number_format,
-    statistics::margin::Margin,
-    text_table,
+    number_format, text_table,
 };
 
 /// Renders the report as Markdown.
@@ -47,7 +45,7 @@ fn matrix(matrix: &Matrix) -> String {
         "## Compared with the best store\n\n1 is the best store of a column, 0.5 is half as good; in brackets the \
          confidence interval of the ratio, 95% over all pairs of the column. **Bold** is faster than all others, \u{2248} \
          equal to the best within {}, ? cannot tell.\n\n",
-        Margin::default()
+        matrix.margins()
     );
     text.push_str(&text_table::markdown(&lines, 1));
     text.push('\n');

@@ -54,6 +54,8 @@ pub struct Column {
     pub losses: String,
     /// Names of the workloads that are compared.
     pub works: Vec<String>,
+    /// Relative difference below which stores of the column count as equal.
+    pub margin: Margin,
     /// Result of the comparison of all stores in the column's scenario.
     pub verdict: Verdict,
 }
@@ -160,6 +162,17 @@ impl Matrix {
 }
 
 impl Matrix {
+    /// Returns the margins of the columns, within which stores count as equal, as text: "3%", or "3% or 10%" if
+    /// comparisons asked for different ones.
+    pub fn margins(&self) -> String {
+        let measured = self.columns.iter().filter(|column| column.verdict != Verdict::NotMeasured);
+        let margins = number_format::distinct(measured.map(|column| column.margin.to_string()));
+        match margins.is_empty() {
+            true => Margin::default().to_string(),
+            false => margins.join(" or "),
+        }
+    }
+
     /// Returns the matrix without the columns of scenarios that no store was measured in.
     pub fn without_unmeasured(mut self) -> Self {
         let measured: Vec<_> =
@@ -248,8 +261,11 @@ impl<'r, 'a> Draft<'r, 'a> {
             return Judged::of(&entries, self.scenario.measure);
         }
         let scores: Vec<_> = self.stores.values().cloned().collect();
-        let margin = Margin::default();
-        let pairwise = Pairwise::of(&scores, &Looks::once(), margin);
+        let firsts = self.contests.iter().filter_map(|contest| contest.entries.first());
+        let (looks, margins): (Vec<Looks>, Vec<Margin>) =
+            firsts.map(|first| first.run.looks(&first.cell.id)).unzip();
+        let margin = Margin::narrowest(margins);
+        let pairwise = Pairwise::of(&scores, &Looks::of_several(&looks), margin);
         Judged { pairwise, margin, is_recorded: false }
     }
 
@@ -272,7 +288,8 @@ impl<'r, 'a> Draft<'r, 'a> {
             Some(best) => Verdict::Best(best.clone()),
         };
         let works = self.contests.iter().map(|one| one.title.clone()).collect();
-        Column { title, scope, level: self.level.clone(), losses: self.losses.clone(), works, verdict }
+        let (level, losses, margin) = (self.level.clone(), self.losses.clone(), self.margin);
+        Column { title, scope, level, losses, works, margin, verdict }
     }
 
     fn place(&self, label: &str) -> MatrixCell {

@@ -116,7 +116,10 @@ impl<'r, 'a> Ranking<'r, 'a> {
         ranking.compare();
         if ranking.by_policy {
             let unmeasured = first.run.left_out.iter().filter_map(|line| line.split_once(": "));
-            ranking.left_out.extend(unmeasured.map(|(store, why)| (store.into(), why.into())));
+            let is_ranked =
+                |store: &str| ranking.places.iter().any(|place| place.entry.cell.target.store == store);
+            let unmeasured: Vec<_> = unmeasured.filter(|(store, _)| !is_ranked(store)).collect();
+            ranking.left_out.extend(unmeasured.into_iter().map(|(store, why)| (store.into(), why.into())));
         }
         (!ranking.places.is_empty() || !ranking.left_out.is_empty()).then_some(ranking)
     }

@@ -89,7 +89,7 @@ pub static SCENARIOS: [Scenario; 11] = [
         title: "Footprint",
         scope: "bytes on disk for each byte of keys and values",
         measure: &SPACE_AMPLIFICATION,
-        fits: |entry| entry.shows_space_amplification(),
+        fits: |entry| is_measured_as_usual(entry) && entry.shows_space_amplification(),
     },
     Scenario {
         title: "Recovery",
@@ -101,14 +101,21 @@ pub static SCENARIOS: [Scenario; 11] = [
         title: "Reopen",
         scope: "time to open a closed store again; over the wire, to start a server with its files",
         measure: &REOPEN,
-        fits: |entry| entry.shows_size(),
+        fits: |entry| is_measured_as_usual(entry) && entry.shows_size(),
     },
 ];
 
-/// Returns `true` if the throughput of the cell is a property of the store. In an open loop it is not: it is the given
-/// rate.
+/// Returns `true` if the throughput of the cell is a property of the store that may be compared with that of other
+/// cells. In an open loop it is not: it is the given rate, or the one that was found (`--find-rate`). Nor is that of a
+/// soak, which includes the work that the store deferred (`--minutes`).
 pub fn is_closed_loop(entry: &Entry<'_>) -> bool {
-    entry.cell.workload.rate.is_none()
+    let work = &entry.cell.workload;
+    work.rate.is_none() && is_measured_as_usual(entry)
+}
+
+/// Returns `false` for soaks and found rates: they run once, and longer than other cells.
+fn is_measured_as_usual(entry: &Entry<'_>) -> bool {
+    !entry.cell.workload.soak && entry.cell.workload.rate_goal.is_none()
 }
 
 /// Returns `true` for a closed-loop cell that was not measured with a cold cache.

@@ -20,7 +20,8 @@ pub enum Format {
 }
 
 /// Returns the medians of all cells as JSON, without cells that failed or that measure the harness. Of a cell that
-/// several runs measured, the newest result counts: `runs` are sorted from the oldest to the newest. `metric` is the
+/// several runs measured, only the newest run counts, also if the cell failed in it: `runs` are sorted from the oldest to
+/// the newest. `metric` is the
 /// name of the metric for GitHub's format; Bencher's format has throughput and the 99th percentile of the latency, in
 /// nanoseconds. Returns `None`, for both formats, if there is no metric of the name `metric`.
 pub fn export(runs: &[RunFile], format: Format, metric: &str) -> Option<Value> {
@@ -31,11 +32,13 @@ pub fn export(runs: &[RunFile], format: Format, metric: &str) -> Option<Value> {
     })
 }
 
-/// Returns the cells of all runs that measure a store, not the harness overhead, and of which no repetition failed;
-/// each with its run.
+/// Returns the cells that measure a store, not the harness overhead, each with the newest run that has it; without those
+/// of which a repetition failed in that run.
 fn cells(runs: &[RunFile]) -> impl Iterator<Item = (&Run, &Cell)> {
     let all = runs.iter().flat_map(|file| file.run.cells.iter().map(|cell| (&file.run, cell)));
-    all.filter(|(run, cell)| !cell.reference && !run.has_failed(&cell.id))
+    let newest: BTreeMap<&str, (&Run, &Cell)> =
+        all.map(|(run, cell)| (cell.id.as_str(), (run, cell))).collect();
+    newest.into_values().filter(|(run, cell)| !cell.reference && !run.has_failed(&cell.id))
 }
 
 fn spread(run: &Run, cell: &Cell, metric: &Metric) -> Option<Spread> {
@@ -74,9 +77,9 @@ fn github(runs: &[RunFile], metric: &'static Metric) -> Value {
             "range": format!("\u{b1} {}", number_format::digits((found.max - found.min) / 2.0)),
             "extra": format!("{}, {} repetitions", metric.title, found.samples),
         });
-        Some((cell.id.as_str(), entry))
+        Some(entry)
     });
-    entries.collect::<BTreeMap<_, _>>().into_values().collect()
+    entries.collect()
 }
 
 fn unit(unit: Unit) -> &'static str {

@@ -46,7 +46,8 @@ pub fn text(options: &Options) -> Result<String, Error> {
     let jobs = jobs(&plan.cells);
     let most = verified_at_most(&options.conduct);
     let once = jobs.iter().map(|cells| seconds(cells, most)).sum::<f64>();
-    let compared = comparisons(options, &plan.cells).len() as f64;
+    let comparisons = comparisons(options, &plan.cells);
+    let takes_turns = |cell: &Cell| comparisons.iter().any(|comparison| comparison.cells.contains(&cell.id));
     let repetitions = f64::from(options.repetitions);
     let repeated = match options.interleave {
         Some(_) => "compared in blocks".into(),
@@ -58,9 +59,14 @@ pub fn text(options: &Options) -> Result<String, Error> {
             format!("about {}", number_format::duration(in_blocks(options, blocks, &jobs)))
         }
         Some(Interleave { min_blocks, budget_seconds, .. }) => {
-            let most = number_format::duration(compared * budget_seconds);
-            let longer = format!(", unless {min_blocks} blocks take longer");
-            format!("at most {most}{}", if min_blocks > 0 { &longer } else { "" })
+            let alone = jobs.iter().filter(|cells| !cells.iter().any(takes_turns));
+            let alone = repetitions * alone.map(|cells| seconds(cells, most)).sum::<f64>();
+            let most = number_format::duration(comparisons.len() as f64 * budget_seconds + alone);
+            let longer = match min_blocks {
+                0 | 1 => "a block takes".into(),
+                blocks => format!("{blocks} blocks take"),
+            };
+            format!("at most {most}, unless {longer} longer")
         }
     };
     let place = &options.directory;

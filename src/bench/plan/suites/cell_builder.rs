@@ -1,10 +1,12 @@
 //! Builder of stores, targets and cells from the options, shared by the suites.
 
+use super::cell_transforms::is_alone_and_steady;
 use crate::{
     bench::{
         plan::options::{Durability, ExternalServer, Options, PlanError},
         result::{
-            Access, CellKind, Commits, Loses, Operation, Order, Size, Target, Workload, comparability::Level,
+            Access, Cell, CellKind, Commits, Loses, Operation, Order, Size, Target, Workload,
+            comparability::Level,
         },
     },
     engine::{Compression, Fsync, Info, LossClass, ReadAhead, absent, kinds, same_design_hint, synthetic},
@@ -140,7 +142,7 @@ impl CellBuilder<'_> {
     }
 
     /// Returns a target for every store at every durability that it supports, or with `--may-lose` under its fastest
-    /// allowed fsync policy. With `--target`, returns the external server only. A store or a durability that the user
+    /// allowed fsync policy; if none is allowed, under `always` (see [`allowed`](Self::allowed)). With `--target`, returns the external server only. A store or a durability that the user
     /// named twice gives one target, as do all durabilities and ways to commit of the no-op engine.
     pub fn targets(&self) -> Vec<Target> {
         if let Some(foreign) = &self.options.target {
@@ -150,9 +152,8 @@ impl CellBuilder<'_> {
         let at = |durability| stores.iter().map(move |info| (*info, durability));
         let choices: Vec<(&Info, Durability)> = match may_lose {
             Some(most) => {
-                let fastest =
-                    |info: &&'static Info| Some((*info, Durability::Files(fastest_within(info, most)?)));
-                stores.iter().filter_map(fastest).collect()
+                let fastest = |info| fastest_within(info, most).unwrap_or(Fsync::Always);
+                stores.iter().map(|info| (*info, Durability::Files(fastest(info)))).collect()
             }
             None => self.durabilities().iter().copied().flat_map(at).collect(),
         };
@@ -172,6 +173,17 @@ impl CellBuilder<'_> {
     /// Returns the allowed loss of `--may-lose`, which does not apply to a workload that only reads.
     fn may_lose(&self) -> Option<Loses> {
         self.options.may_lose.filter(|_| !self.only_reads())
+    }
+
+    /// Returns `cells` without those that write to a store that loses more than `--may-lose` allows under each fsync
+    /// policy. Cells that only read lose nothing, unless they continue on the data of others.
+    pub fn allowed(&self, mut cells: Vec<Cell>) -> Vec<Cell> {
+        let Some(most) = self.may_lose().filter(|_| self.options.target.is_none()) else { return cells };
+        let excess = |cell: &Cell| {
+            synthetic::info(&cell.target.store).filter(|info| fastest_within(info, most).is_none())
+        };
+        cells.retain(|cell| excess(cell).is_none() || (is_alone_and_steady(cell) && !cell.workload.writes()));
+        cells
     }
 
     /// Returns `targets`; with `--cold`, one for each read-ahead setting that its engine offers.
@@ -205,7 +217,8 @@ impl CellBuilder<'_> {
         homeless.then(|| format!("{store} in memory: it keeps its data in files"))
     }
 
-    pub fn left_out(&self) -> Vec<String> {
+    /// Returns a sentence about each store that `cells` lack, or have for reads only, with the reason.
+    pub fn left_out(&self, cells: &[Cell]) -> Vec<String> {
         let mut lacks = Vec::new();
         if self.options.target.is_some() {
             return lacks;
@@ -220,7 +233,12 @@ impl CellBuilder<'_> {
         if let Some(most) = self.may_lose() {
             for info in self.stores().into_iter().filter(|info| fastest_within(info, most).is_none()) {
                 let loses = Loses::from(info.loss(Fsync::Always));
-                lacks.push(format!("{}: {} under each policy", info.name, loses.excess(most)));
+                let reads = if cells.iter().any(|cell| cell.target.store == info.name) {
+                    "; only its reads are measured"
+                } else {
+                    ""
+                };
+                lacks.push(format!("{}: {} under each policy{reads}", info.name, loses.excess(most)));
             }
             let always = Durability::Files(Fsync::Always);
             lacks.extend(self.stores().into_iter().filter_map(|info| self.lack(info, always)));

@@ -185,7 +185,7 @@ pub fn plan(options: &Options) -> Result<Plan, PlanError> {
         None => custom::cells(&maker)?,
         Some(suite) => (suite.cells)(options)?,
     };
-    let mut cells = at_rates(of_workloads(cells, options)?, &options.rates);
+    let mut cells = at_rates(maker.allowed(of_workloads(cells, options)?), &options.rates);
     if options.conduct.cold {
         cells = while_cold(cells);
     }
@@ -209,7 +209,7 @@ pub fn plan(options: &Options) -> Result<Plan, PlanError> {
             cell.workload.counts_allocations = info.is_some_and(|info| info.capabilities.counts_allocations);
         }
     }
-    let mut reasons = maker.left_out();
+    let mut reasons = maker.left_out(&cells);
     let mut plan = Plan { row_heading: row_heading.into(), cells, left_out: reasons.clone() };
     let wanted = |cell: &&Cell| !cell.reference || is_asked_for(options);
     let obstacles: Vec<_> = plan.cells.iter().filter(wanted).map(unsupported::unsupported_reason).collect();

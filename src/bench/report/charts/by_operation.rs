@@ -19,10 +19,11 @@ fn spread(entry: &Entry<'_>, kind: Operation, figure: Figure) -> Option<Spread> 
     entry.spread_of(|measurement| Some(figure(measurement, measurement.by_operation.get(&kind)?)))
 }
 
+/// Returns the part of the throughput that is of one kind of operation. Like the throughput it counts the time of
+/// write-back, so the parts add up to the figure in the table.
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 fn per_second(measurement: &Measurement, latency: &Latency) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-    let count = latency.count as f64;
-    count / measurement.seconds
+    measurement.throughput * latency.count as f64 / (measurement.operations as f64).max(1.0)
 }
 
 /// Returns the kinds of operation that a comparison group has measured, or `None` if there are fewer than
@@ -167,5 +168,20 @@ impl Heading {
         let top = std::mem::replace(y, *y + HEIGHT);
         let mix = contest.entries.first().map(|entry| &entry.cell.workload.mix);
         Self { y: top + BASELINE, text: mix.map_or(String::new(), |mix| number_format::share(kind, mix)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The throughput counts write-back, the seconds do not.
+    #[test]
+    fn throughputs_of_the_kinds_add_up_to_that_of_the_cell() {
+        let measurement =
+            Measurement { operations: 400, seconds: 2.0, throughput: 100.0, ..Default::default() };
+        let of = |count| per_second(&measurement, &Latency { count, ..Default::default() });
+        assert!((of(300) - 75.0).abs() < 1e-9 && (of(100) - 25.0).abs() < 1e-9);
+        assert!(per_second(&Measurement::default(), &Latency::default()).abs() < 1e-9);
     }
 }

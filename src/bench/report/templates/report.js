@@ -107,17 +107,45 @@ function chance(t, freedom) {
 }
 
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
-const MARGIN = 0.03; // Stores that differ by less are equal.
+
+// One-sided probability of the normal distribution, which Student's is with many degrees of freedom, and its inverse.
+const tail = (z) => chance(z, 1000) / 2;
+function quantile(p) {
+  let [low, high] = [0, 40];
+  for (let step = 0; step < 50; step += 1) {
+    const middle = (low + high) / 2;
+    [low, high] = tail(middle) > p ? [middle, high] : [low, middle];
+  }
+  return low;
+}
+
+// Returns the one-sided p-value over all evaluations of a plan, of which so many blocks are measured.
+function overall(p, { planned, factor }, count) {
+  const share = planned === null ? 1 : Math.min(1, count / planned);
+  return Math.min(1, factor * (share === 1 || p >= 0.5 ? p : tail(quantile(p) * Math.sqrt(share))));
+}
+
+// Returns the strictest plan and the narrowest margin of several works.
+function strictest(works) {
+  const planned = Math.max(0, ...works.map((work) => work.planned ?? 0)) || null;
+  const [factors, margins] = [works.map(({ factor }) => factor), works.map(({ margin }) => margin)];
+  return { planned, factor: Math.max(1, ...factors), margin: Math.min(...margins) };
+}
 
 // Returns the number of repetitions that two stores have in common, the mean ratio, and the p-values of Student's tests
 // of difference and of equality within the margin. In a repetition that a store lacks, the logarithm is not finite.
-function tested(one, other) {
+function tested(one, other, plan) {
   const logs = one.logs.map((log, number) => log - other.logs[number]).filter(Number.isFinite);
   const [middle, freedom] = [mean(logs), logs.length - 1];
   const error = Math.sqrt(logs.reduce((sum, log) => sum + (log - middle) ** 2, 0) / freedom / logs.length);
   const p = (distance) => (freedom < 2 ? NaN : error > 0 ? chance(distance / error, freedom) : distance === 0 ? 1 : 0);
-  const inside = Math.log1p(MARGIN) - Math.abs(middle);
-  return { count: logs.length, ratio: Math.exp(middle), different: p(middle), equal: inside > 0 ? p(inside) / 2 : 1 };
+  const inside = Math.log1p(plan.margin) - Math.abs(middle);
+  return {
+    count: logs.length,
+    ratio: Math.exp(middle),
+    different: Math.min(1, 2 * overall(p(middle) / 2, plan, logs.length)),
+    equal: inside > 0 ? overall(p(inside) / 2, plan, logs.length) : 1,
+  };
 }
 
 // Returns for each p-value whether it is significant at 5% for all together (Holm).
@@ -205,7 +233,8 @@ function choose({ stores, contests }, asked) {
   const middle = ({ logs }) => mean(logs.filter(Number.isFinite));
   ranking.sort((a, b) => middle(b) - middle(a));
   const [best, ...rivals] = ranking;
-  const pairs = ranking.flatMap((one, place) => ranking.slice(place + 1).map((other) => tested(one, other)));
+  const plan = strictest(common);
+  const pairs = ranking.flatMap((one, place) => ranking.slice(place + 1).map((other) => tested(one, other, plan)));
   const different = shown(pairs.map((pair) => pair.different));
   const equal = shown(pairs.map((pair) => pair.equal));
   // The first pairs are those of the best store with each other one.
@@ -220,12 +249,13 @@ function choose({ stores, contests }, asked) {
   const unclear = rivals.filter((one) => one.standing === "cannot tell");
   const missing = stores.map((_, place) => place).filter((place) => !ranking.some((one) => one.store === stores[place]));
   const out = missing.map((place) => [stores[place].name, absence(stores[place], place, near, asked, needs, memory)]);
-  return { ranking, rivals, alike, unclear, few, measured, larger: data > memory, out, works: common, near };
+  const { margin } = plan;
+  return { ranking, rivals, alike, unclear, few, margin, measured, larger: data > memory, out, works: common, near };
 }
 
 function tell(form, found, asked) {
   const part = (name) => form.querySelector(name);
-  const { ranking, rivals, alike, unclear, few, measured, larger, out, works } = found;
+  const { ranking, rivals, alike, unclear, few, margin, measured, larger, out, works } = found;
   const names = (list) => list.map(({ store }) => store.name).join(", ");
   const percent = (reads) => `${Math.round(reads * 1000) / 10}%`;
   const size = larger ? "data larger than memory" : "data that fit in memory";
@@ -235,7 +265,7 @@ function tell(form, found, asked) {
     const mixes = [...new Set(works.map((work) => percent(work.reads)))].join(" and ");
     const basis = `work of ${mixes} reads`;
     const near = [...alike, ...unclear];
-    const undecided = unclear.length > 0 ? "cannot tell" : `equal within ${MARGIN * 100}%`;
+    const undecided = unclear.length > 0 ? "cannot tell" : `equal within ${Number((margin * 100).toFixed(2))}%`;
     const verdict = near.length > 0 ? `${names([ranking[0], ...near])}, ${undecided}` : `${ranking[0].store.name}, ${ahead}`;
     if (few) [headline, reason] = ["Too few repetitions for a verdict", `The order in ${basis}:`];
     else if (!measured)

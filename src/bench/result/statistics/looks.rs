@@ -59,6 +59,19 @@ impl Looks {
         &self.after_blocks
     }
 
+    /// Returns the looks for a mean over several comparisons, each of which ended at one of its own looks, at any number
+    /// of blocks: those of the longest plan, with the largest factor. [`once`](Self::once) if none has a plan.
+    pub fn of_several(all: &[Self]) -> Self {
+        let last = all.iter().filter_map(Self::planned).max();
+        let factor = all.iter().map(|looks| looks.factor).fold(1.0, f64::max);
+        last.map_or_else(Self::once, |last| Self { after_blocks: (1..=last).collect(), factor })
+    }
+
+    /// Returns the planned number of blocks, or `None` for [`once`](Self::once).
+    pub fn planned(&self) -> Option<u32> {
+        self.after_blocks.last().copied()
+    }
+
     /// Returns the number of blocks of the latest planned look (evaluation) when `blocks` blocks are measured, or
     /// `None` before the first look; always `blocks` for [`once`](Self::once).
     pub fn newest(&self, blocks: u32) -> Option<u32> {
@@ -138,6 +151,19 @@ mod tests {
             assert!((ratio / times - 1.0).abs() < 0.05, "{blocks} blocks: {ratio}");
         }
         assert!(Looks { factor: 1.8, ..looks }.critical(0.025, 400) > last);
+    }
+
+    #[test]
+    fn looks_of_several_comparisons_are_as_strict_as_the_strictest() {
+        assert_eq!(Looks::of_several(&[Looks::once(), Looks::once()]), Looks::once());
+        let (short, long) = (Looks::sized(8, 2), Looks::sized(40, 9));
+        let both = Looks::of_several(&[Looks::once(), short.clone(), long.clone()]);
+        for blocks in [5, 6, 8] {
+            assert_eq!(both.newest(blocks), Some(blocks));
+            for one in [&short, &long] {
+                assert!(both.critical(0.025, blocks) >= one.critical(0.025, blocks), "{blocks} blocks");
+            }
+        }
     }
 
     /// The p-value over all planned evaluations is the significance level exactly for the critical deviation.

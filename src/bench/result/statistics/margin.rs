@@ -15,6 +15,16 @@ impl Margin {
         (fraction > 0.0 && fraction <= 1.0).then_some(Self(fraction))
     }
 
+    /// Returns the smallest of several margins, or the default margin if there is none.
+    pub fn narrowest(all: impl IntoIterator<Item = Self>) -> Self {
+        all.into_iter().min_by(|one, other| one.0.total_cmp(&other.0)).unwrap_or_default()
+    }
+
+    /// Returns the margin as a fraction.
+    pub fn fraction(self) -> f64 {
+        self.0
+    }
+
     /// Returns the natural logarithm of the largest ratio that counts as equal.
     pub fn logarithm(self) -> f64 {
         self.0.ln_1p()
