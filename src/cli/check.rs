@@ -2,6 +2,7 @@
 
 use crate::{
     cli::error_line,
+    config::may_hold_data,
     engine::{Check, CheckReport, Error, Kind},
 };
 use anyhow::{Context, bail};
@@ -79,6 +80,9 @@ fn try_check(path: &Path) -> anyhow::Result<Verdict> {
 
 fn owner(path: &Path) -> anyhow::Result<&'static Kind> {
     fs::metadata(path)?;
+    if !may_hold_data(path) {
+        bail!("it is neither a regular file nor a directory");
+    }
     Kind::owner(path).context("it does not hold data of a store of this build (see `kvbench stores`)")
 }
 

@@ -2,7 +2,7 @@
 //! overrides.
 
 use super::serve::Serve;
-use clap::{Args, Command, error::ErrorKind};
+use clap::{Arg, Args, Command, error::ErrorKind, parser::ValueSource};
 use std::{ffi::OsString, fs, io, path::PathBuf};
 
 /// Error in a configuration file. Each message names the file, and the line if there is one.
@@ -15,40 +15,67 @@ pub enum Error {
     Line { path: PathBuf, line: usize, reason: String },
 }
 
-/// Returns the arguments of a command line with the flags of its `--config` file inserted before its own flags,
-/// which override them.
+/// Returns the arguments of a command line with the flags of its last `--config` file inserted before its own flags,
+/// which override them. Lines with a flag that the command line excludes are left out. Returns the arguments unchanged
+/// if the subcommand is not `serve`, or without `--config`.
+///
+/// # Errors
+///
+/// If the file cannot be read, or if `serve` does not accept a line, or two lines together.
 pub fn expand(mut words: Vec<OsString>) -> Result<Vec<OsString>, Error> {
-    let Some(path) = named(&words) else { return Ok(words) };
-    let text = fs::read_to_string(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
-    let mut flags = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        let failed = |reason| Error::Line { path: path.clone(), line: index + 1, reason };
-        flags.extend(flag(line).map_err(failed)?);
+    let place = match words.get(1) {
+        Some(word) if word == "serve" => 2,
+        Some(word) if word.to_string_lossy().starts_with('-') => 1,
+        _ => return Ok(words),
+    };
+    let command = Serve::augment_args(Command::new("kvbench")).args_override_self(true);
+    // Mistakes of the command line are reported when it is read together with the flags of the file.
+    let own = words.iter().take(1).chain(words.iter().skip(place));
+    let Ok(matches) = command.clone().ignore_errors(true).try_get_matches_from(own) else { return Ok(words) };
+    let Some(path) = matches.get_one::<PathBuf>("config") else { return Ok(words) };
+    let text = fs::read_to_string(path).map_err(|source| Error::Read { path: path.clone(), source })?;
+    let is_given = |arg: &&Arg| matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
+    let given: Vec<&Arg> = command.get_arguments().filter(is_given).collect();
+    let (mut flags, mut lines): (Vec<OsString>, Vec<(&Arg, usize)>) = Default::default();
+    for (number, line) in (1..).zip(text.lines()) {
+        let failed = |reason| Error::Line { path: path.clone(), line: number, reason };
+        let Some((arg, flag)) = flag(&command, line).map_err(failed)? else { continue };
+        if given.iter().any(|given| overrides(&command, given, arg)) {
+            continue;
+        }
+        if let Some((other, line)) = lines.iter().find(|(other, _)| exclude_each_other(&command, arg, other))
+        {
+            let name = |arg: &Arg| arg.get_long().unwrap_or_default().to_owned();
+            return Err(failed(format!(
+                "--{} cannot be used with --{} of line {line}",
+                name(arg),
+                name(other)
+            )));
+        }
+        lines.push((arg, number));
+        flags.push(flag.into());
     }
-    let place = 1 + usize::from(words.get(1).is_some_and(|word| word == "serve"));
-    words.splice(place..place, flags.into_iter().map(OsString::from));
+    words.splice(place..place, flags);
     Ok(words)
 }
 
-/// Returns the file that `--config` names, if the subcommand is `serve` or absent; otherwise, and without the flag,
-/// `None`.
-fn named(words: &[OsString]) -> Option<PathBuf> {
-    let first = words.get(1)?;
-    if first != "serve" && !first.to_string_lossy().starts_with('-') {
-        return None;
-    }
-    words.iter().enumerate().skip(1).find_map(|(index, word)| {
-        let word = word.to_string_lossy();
-        match word.strip_prefix("--config")? {
-            "" => words.get(index + 1).map(PathBuf::from),
-            rest => rest.strip_prefix('=').map(PathBuf::from),
-        }
-    })
+/// Returns `true` if the flag `given` of the command line overrides a line of the file with the flag `arg`: it is the
+/// same flag, or excludes it. Commands that the file disables stay disabled.
+fn overrides(command: &Command, given: &Arg, arg: &Arg) -> bool {
+    let is_same = given.get_id() == arg.get_id() && arg.get_id() != "disable_command";
+    is_same || exclude_each_other(command, given, arg)
 }
 
-/// Returns the flag for a line of the configuration file (`--port=6380` for `port 6380`), or `None` if the line is
-/// empty or a comment. Fails with the reason if `serve` does not accept the flag.
-fn flag(line: &str) -> Result<Option<String>, String> {
+fn exclude_each_other(command: &Command, one: &Arg, other: &Arg) -> bool {
+    let excludes = |one, other: &Arg| {
+        command.get_arg_conflicts_with(one).iter().any(|excluded| excluded.get_id() == other.get_id())
+    };
+    excludes(one, other) || excludes(other, one)
+}
+
+/// Returns the flag for a line of the configuration file, and its text (`--port=6380` for `port 6380`), or `None` if the
+/// line is empty or a comment. Fails with the reason if `serve` does not accept the flag.
+fn flag<'a>(command: &'a Command, line: &str) -> Result<Option<(&'a Arg, String)>, String> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
         return Ok(None);
@@ -58,26 +85,71 @@ fn flag(line: &str) -> Result<Option<String>, String> {
     if name == "config" {
         return Err("a config file cannot name another one; remove this line".into());
     }
+    let is_named = |arg: &&Arg| {
+        arg.get_long() == Some(name) || arg.get_all_aliases().unwrap_or_default().contains(&name)
+    };
+    let Some(arg) = command.get_arguments().find(is_named) else {
+        return Err(format!("there is no flag --{name}; see kvbench serve --help"));
+    };
     if value.is_empty() {
         return Err(format!("{name} has no value: write {name} VALUE"));
     }
     let flag = format!("--{name}={value}");
-    match Serve::augment_args(Command::new("kvbench")).try_get_matches_from(["kvbench", &flag]) {
-        Ok(_) => Ok(Some(flag)),
-        Err(error) => match error.kind() {
-            // Flags that need or exclude each other are checked when all flags are read.
-            ErrorKind::MissingRequiredArgument | ErrorKind::ArgumentConflict => Ok(Some(flag)),
-            ErrorKind::UnknownArgument => Err(format!("there is no flag --{name}; see kvbench serve --help")),
-            _ => {
-                let text = error.to_string();
-                let first = text.lines().next().unwrap_or_default();
-                Err(first.trim_start_matches("error: ").to_owned())
-            }
-        },
+    match command.clone().try_get_matches_from(["kvbench", &flag]) {
+        // Flags that need others are checked when all flags are read.
+        Err(error) if error.kind() != ErrorKind::MissingRequiredArgument => {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            Err(first.trim_start_matches("error: ").to_owned())
+        }
+        _ => Ok(Some((arg, flag))),
     }
 }
 
 /// Removes the double quotes that may enclose a value with spaces.
 fn unquoted(value: &str) -> &str {
     value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the arguments that are inserted before the flags `own` of the command line for a file with `text`, or
+    /// the error.
+    fn inserted(text: &str, own: &[&str]) -> Result<Vec<String>, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("conf");
+        fs::write(&path, text).unwrap();
+        let config = format!("--config={}", path.display());
+        let words = ["kvbench", "serve", &config].into_iter().chain(own.iter().copied());
+        let expanded = expand(words.map(Into::into).collect()).map_err(|error| error.to_string())?;
+        let inserted = expanded.get(2..expanded.len() - 1 - own.len()).unwrap();
+        Ok(inserted.iter().map(|word| word.clone().into_string().unwrap()).collect())
+    }
+
+    #[test]
+    fn lines_with_a_flag_of_the_command_line_or_one_that_it_excludes_are_left_out() {
+        for (text, own, expected) in [
+            ("nodes a:1,b:1\nfsync no", &["--nodes", "c:1"][..], &["--fsync=no"][..]),
+            ("nodes a:1\nnodes b:1", &[], &["--nodes=a:1", "--nodes=b:1"]),
+            ("path data", &["--nodes", "c:1"], &[]),
+            ("pd a:1", &["--path", "data"], &[]),
+            ("port 1", &["-p", "2"], &[]),
+            ("requirepass a", &["--password-file", "b"], &[]),
+            ("password-file a", &["--requirepass", "b"], &[]),
+            ("tls-cert-file a", &["--tls-cert", "b"], &[]),
+            ("disable-command GET", &["--disable-command", "SET"], &["--disable-command=GET"]),
+        ] {
+            assert_eq!(inserted(text, own).unwrap(), expected, "{text:?} {own:?}");
+        }
+    }
+
+    #[test]
+    fn lines_that_exclude_each_other_are_named() {
+        let told = inserted("# A remark.\nrequirepass a\n\npassword-file b\n", &[]).unwrap_err();
+        assert!(told.contains("conf:4: --password-file") && told.contains("--requirepass"), "{told}");
+        assert!(told.ends_with("of line 2"), "{told}");
+        assert_eq!(inserted("requirepass a\npassword-file b", &["--password-file", "c"]), Ok(Vec::new()));
+    }
 }

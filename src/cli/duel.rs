@@ -1,8 +1,11 @@
 //! `kvbench duel`: flags to [`Options`].
 
 use super::{
-    bench::{WorkloadFlags, cpus, detect, percent_to_100, result_file, server_arguments, suite_parser},
-    units::{count, positive_seconds, seconds, size},
+    bench::{
+        WorkloadFlags, cpus, detect, percent_to_100, recorded_arguments, result_file, server_arguments,
+        suite_parser,
+    },
+    units::{MOST_OPERATIONS, count, positive_seconds, seconds, size},
 };
 use crate::bench::{
     duel::{self, CrateSource, CrateVersions},
@@ -14,7 +17,7 @@ use crate::bench::{
 };
 use bytesize::ByteSize;
 use clap::Args;
-use std::{env, path::PathBuf};
+use std::path::PathBuf;
 
 // A paragraph is one line: clap wraps it at the width of the terminal.
 pub(super) const HELP: &str = "\
@@ -71,7 +74,7 @@ pub struct Duel {
     #[arg(long, value_parser = positive_seconds)]
     seconds: Option<f64>,
     /// Keys that are loaded before the measurement [default: the suite's; 1,000,000 without one]
-    #[arg(long, value_name = "N", value_parser = count::<u64>(0..=u64::MAX))]
+    #[arg(long, value_name = "N", value_parser = count::<u64>(0..=MOST_OPERATIONS))]
     keys: Option<u64>,
     /// Driver threads [default: the suite's, or the number of cores]
     #[arg(long, value_name = "N", value_parser = count::<u32>(1..=10_000))]
@@ -215,7 +218,7 @@ impl Duel {
                 cpus: self.conditions.cpus.unwrap_or_default(),
                 ..RunConditions::default()
             },
-            command: env::args().skip(1).filter(|argument| argument != "--resume").collect(),
+            command: recorded_arguments(),
             server_arguments,
             ..Options::default()
         })

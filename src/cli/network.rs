@@ -40,7 +40,7 @@ pub(super) struct Network {
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = seconds(), help_heading = "Network")]
     tcp_keepalive: u64,
     /// Close a connection that has been idle for this long; 0 for never
-    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = seconds(), help_heading = "Network")]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = time(TimeUnit::Seconds, 0..=MAX_TIMEOUT), help_heading = "Network")]
     timeout: u64,
     /// Close a client when an incomplete request grows beyond this
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = query_limit, help_heading = "Network")]
@@ -93,6 +93,9 @@ pub(super) struct Network {
     #[arg(long, value_enum, value_name = "YES|NO|OPTIONAL", requires = "tls_port", help_heading = "Access")]
     tls_auth_clients: Option<AuthClients>,
 }
+
+/// Maximum of `--timeout` in seconds, the one of CONFIG SET.
+const MAX_TIMEOUT: u64 = i32::MAX.cast_unsigned() as u64;
 
 /// Value of `--port`: the TCP port, or `None` for `off`.
 #[derive(Clone, Copy, Debug)]

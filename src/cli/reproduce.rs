@@ -1,8 +1,8 @@
 //! `kvbench reproduce`: flags to [`Options`].
 
 use super::{
-    bench::{percent_to_100, result_file, server_arguments, suite_lines, suite_parser},
-    units::{count, positive_seconds, rate, seconds, size},
+    bench::{percent_to_100, recorded_arguments, result_file, server_arguments, suite_lines, suite_parser},
+    units::{MOST_OPERATIONS, count, positive_seconds, rate, seconds, size},
 };
 use crate::bench::{
     plan::{
@@ -13,7 +13,7 @@ use crate::bench::{
 };
 use bytesize::ByteSize;
 use clap::Args;
-use std::{env, path::PathBuf};
+use std::path::PathBuf;
 
 pub(super) const HELP: &str = "\
 Examples:
@@ -39,7 +39,7 @@ pub struct Reproduce {
     #[arg(long, value_name = "STORE,...", value_delimiter = ',')]
     stores: Vec<String>,
     /// Number of keys, in place of the publication's; its other counts change in proportion
-    #[arg(long, value_name = "N", value_parser = count::<u64>(1..=u64::MAX))]
+    #[arg(long, value_name = "N", value_parser = count::<u64>(1..=MOST_OPERATIONS))]
     keys: Option<u64>,
     /// Duration of work that has one
     #[arg(long, value_parser = positive_seconds)]
@@ -120,7 +120,7 @@ impl Reproduce {
                 preset: self.quick.then_some(Preset { seconds: 0.5, keys: Some(5_000) }),
                 ..RunConditions::default()
             },
-            command: env::args().skip(1).filter(|argument| argument != "--resume").collect(),
+            command: recorded_arguments(),
             server_arguments,
             ..Options::default()
         })

@@ -87,8 +87,8 @@ struct Slowness {
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 10_000, allow_negative_numbers = true, value_parser = slower_than, help_heading = "Process")]
     slowlog_log_slower_than: i64,
     /// Maximum number of entries of SLOWLOG
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = count::<u32>(0..=u32::MAX.into()), help_heading = "Process")]
-    slowlog_max_len: u32,
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = count::<usize>(0..=i64::MAX.cast_unsigned()), help_heading = "Process")]
+    slowlog_max_len: usize,
     /// Record commands, commits, syncs and removals of expired keys in LATENCY that take at least this long; 0 for never
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 0, value_parser = time(TimeUnit::Milliseconds, 0..=i64::MAX.cast_unsigned()), help_heading = "Process")]
     latency_monitor_threshold: u64,
@@ -106,7 +106,7 @@ impl Slowness {
     fn config(self) -> config::Slowness {
         config::Slowness {
             log_from: self.slowlog_log_slower_than,
-            log_length: self.slowlog_max_len as usize,
+            log_length: self.slowlog_max_len,
             latency_threshold_ms: self.latency_monitor_threshold.cast_signed(),
         }
     }
@@ -131,7 +131,7 @@ impl Serve {
 
     /// Returns the engine of `--store`, or else the one whose data are at `--path`, or else the default.
     fn kind(&self) -> &'static Kind {
-        let owner = || Kind::owner(self.path.as_deref()?);
+        let owner = || self.path.as_deref().filter(|path| config::may_hold_data(path)).and_then(Kind::owner);
         self.store.or_else(owner).unwrap_or(Kind::DEFAULT)
     }
 

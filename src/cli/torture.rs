@@ -24,10 +24,10 @@ Examples:
   kvbench torture --mode power -- redis-server --port {port} --dir {dir} --appendonly yes --appendfsync always
   kvbench torture --table torture.json
 
-Exit code: 0, or 1 when a round failed: a write was lost that the store promises to keep, only part of an MSET or \
-of a transaction was there, a deadline was lost, a value was wrong, or the server did not start again. The \
-directory of that round is kept, and the command that repeats it is printed. The same seed makes the same plan, \
-but not the same timing.
+Exit code: 0; 1 when a round failed: a write was lost that the store promises to keep, only part of an MSET or \
+of a transaction was there, a deadline was lost, a value was wrong, or the server did not start again; 2 when the \
+tests could not be run. The directory of a failed round is kept, and the command that repeats it is printed. The \
+same seed makes the same plan, but not the same timing.
 
 Modes other than kill mount a file system through /dev/fuse: as root, or with fusermount3.";
 
@@ -62,7 +62,7 @@ pub struct Torture {
     /// Directory for the rounds
     #[arg(long, value_name = "DIR", default_value = "kvbench-torture.tmp")]
     dir: PathBuf,
-    /// Result file; if it exists, results are added to it
+    /// Result file, to which each finished round is added; if it exists, its results are kept
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print a result file as a Markdown table, and test nothing
@@ -75,11 +75,17 @@ pub struct Torture {
         value_enum,
         default_value = "nothing",
         requires = "program",
+        conflicts_with_all = ["store", "fsync"],
         help_heading = "Another program"
     )]
     promise: AllowedLoss,
     /// Name of the program in the result [default: its file name]
-    #[arg(long, requires = "program", help_heading = "Another program")]
+    #[arg(
+        long,
+        requires = "program",
+        conflicts_with_all = ["store", "fsync"],
+        help_heading = "Another program"
+    )]
     name: Option<String>,
     /// A server that speaks RESP, in place of a store; {port} and {dir} are replaced
     #[arg(last = true, conflicts_with_all = ["store", "fsync"], help_heading = "Another program")]

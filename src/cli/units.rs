@@ -6,6 +6,10 @@ use std::ops::RangeInclusive;
 /// Suffixes of counts (`5m` is 5,000,000), with their factors.
 const COUNTS: &[(&str, f64)] = &[("k", 1e3), ("m", 1e6), ("g", 1e9)];
 
+/// Maximum number of keys or operations of a benchmark. It allows the program to multiply it by small factors.
+#[cfg(feature = "bench")]
+pub(super) const MOST_OPERATIONS: u64 = 1_000_000_000_000_000;
+
 /// Suffixes of times, with their lengths in seconds.
 const TIMES: &[(&str, f64)] = &[
     ("us", 1e-6),

@@ -6,6 +6,7 @@ use crate::engine::{
     self, Compression, DISTRIBUTED, Engine, Fsync, Kind, Location, OpenOptions, ReadAhead, files, kinds,
 };
 use std::{
+    fs,
     net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
@@ -18,6 +19,12 @@ fn create_parents(path: &Path) -> engine::Result<()> {
     let above = path.ancestors().skip(1).filter(|directory| !directory.as_os_str().is_empty());
     let missing: Vec<_> = above.take_while(|directory| !directory.exists()).collect();
     missing.into_iter().rev().try_for_each(files::create_dir)
+}
+
+/// Returns `false` if `path` is neither a regular file nor a directory, so that no store has data there. Opening such a
+/// file, as a named pipe, may block.
+pub fn may_hold_data(path: &Path) -> bool {
+    fs::metadata(path).map_or(true, |found| found.is_file() || found.is_dir())
 }
 
 /// Options of `kvbench serve`.
@@ -86,6 +93,8 @@ pub struct Ports {
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Error {
+    #[error("--path {} holds something that is no regular file; choose another --path", .0.display())]
+    NoFile(PathBuf),
     #[error("--path :memory: does not work with --store {store}; it works with {able}")]
     NoMemory { store: &'static str, able: String },
     #[error("--compression {compression} does not work with --store {store}; it works with {able}")]
@@ -118,6 +127,11 @@ impl Config {
     pub fn check(&self) -> Result<(), Error> {
         let info = self.kind.info;
         self.check_cluster()?;
+        if let Location::Path(path) = &self.location
+            && !may_hold_data(path)
+        {
+            return Err(Error::NoFile(path.clone()));
+        }
         if self.location == Location::Memory && !info.capabilities.in_memory {
             return Err(Error::NoMemory {
                 store: info.name,

@@ -2,6 +2,7 @@
 
 use super::ClusterAccess;
 use std::{
+    env,
     fs::File,
     io::{self, Read},
     os::unix::fs::PermissionsExt,
@@ -16,18 +17,20 @@ pub(crate) const LONGEST_PASSWORD: u64 = 16 << 10;
 pub(crate) enum NoPassword {
     /// The password file cannot be read.
     Io(io::Error),
-    /// The file's group or other users have some permission for the password file, which has this mode.
+    /// The file's group or other users have a permission for the password file that they may not have; its mode.
     Shared(u32),
     /// The password in the file is empty or too long.
     Length,
 }
 
 /// Returns the password in the file `path`, without the newline (LF or CR LF) at its end. Fails if the file's group or
-/// other users have any permission for the file, or if the password does not have 1 to [`LONGEST_PASSWORD`] bytes.
+/// other users have any permission for the file, or if the password does not have 1 to [`LONGEST_PASSWORD`] bytes. The
+/// group may read a credential of systemd.
 pub(crate) fn read_password(path: &Path) -> Result<Vec<u8>, NoPassword> {
     let file = File::open(path).map_err(NoPassword::Io)?;
     let mode = file.metadata().map_err(NoPassword::Io)?.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
+    let allowed = if is_credential(path) { 0o740 } else { 0o700 };
+    if mode & !allowed != 0 {
         return Err(NoPassword::Shared(mode));
     }
     let mut text = Vec::new();
@@ -36,6 +39,13 @@ pub(crate) fn read_password(path: &Path) -> Result<Vec<u8>, NoPassword> {
         text.pop_if(|last| *last == end);
     }
     if (1..=LONGEST_PASSWORD).contains(&(text.len() as u64)) { Ok(text) } else { Err(NoPassword::Length) }
+}
+
+/// Returns `true` if the file `path` is a credential that systemd has passed to this process (`LoadCredential=`): it
+/// belongs to root, and an access control list that permits only the user of the service to read it is shown as
+/// permission of the group.
+fn is_credential(path: &Path) -> bool {
+    env::var_os("CREDENTIALS_DIRECTORY").is_some_and(|directory| path.parent() == Some(Path::new(&directory)))
 }
 
 impl ClusterAccess {

@@ -4,8 +4,8 @@ use crate::engine::{LossBound, LossClass};
 use clap::{ValueEnum, builder::PossibleValue};
 use std::{fmt, time::Duration};
 
-/// Acknowledged writes that a kill or power cut may lose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Acknowledged writes that a kill or power cut may lose. Each value is less than the values that allow a larger loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AllowedLoss {
     /// No acknowledged write may be lost.
     Nothing,
@@ -59,5 +59,16 @@ impl fmt::Display for AllowedLoss {
             Self::Tail => f.pad("the last writes"),
             Self::Anything => f.pad("anything"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_larger_allowed_loss_is_greater() {
+        assert!(AllowedLoss::value_variants().is_sorted());
+        assert!(AllowedLoss::SECOND < AllowedLoss::Within(Duration::from_secs(3)));
     }
 }

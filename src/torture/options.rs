@@ -75,3 +75,40 @@ pub struct Options {
     /// File to which results are added; `None` for none.
     pub output: Option<PathBuf>,
 }
+
+#[cfg(test)]
+impl Subject {
+    /// Returns a server under test that may lose nothing and cannot be started.
+    pub(super) fn for_tests() -> Self {
+        Self {
+            name: "subject".into(),
+            library: String::new(),
+            fsync: String::new(),
+            program: PathBuf::new(),
+            arguments: Vec::new(),
+            is_ours: true,
+            kill: AllowedLoss::Nothing,
+            power_cut: AllowedLoss::Nothing,
+            repeat_command: String::new(),
+            command_line: String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Options {
+    /// Returns the options of one round in `directory`, without servers under test.
+    pub(super) fn for_tests(directory: &std::path::Path) -> Self {
+        Self {
+            subjects: Vec::new(),
+            modes: Vec::new(),
+            rounds: 1,
+            time: None,
+            seed: 1,
+            clients: 1,
+            cuts: Cut::ALL.to_vec(),
+            directory: directory.into(),
+            output: None,
+        }
+    }
+}

@@ -2,10 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 use std::{
-    fmt::Write,
-    fs, io,
+    fmt::Write as _,
+    fs::{self, Permissions},
+    io::{self, Write},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
+use tempfile::{Builder, NamedTempFile};
 
 /// Results that docs/durability.md shows, of this version of kvbench.
 const PUBLISHED: &str = include_str!("../../docs/torture.json");
@@ -80,19 +83,44 @@ impl Results {
         serde_json::from_str(PUBLISHED).unwrap_or_default()
     }
 
-    /// Adds a row to the row of the same test in a result file, or appends it. Creates the file if it does not
-    /// exist.
+    /// Reads a result file; returns no results if it does not exist.
+    fn read_or_new(path: &Path) -> Result<Self, Error> {
+        match fs::exists(path) {
+            Ok(true) => Self::read(path),
+            _ => Ok(Self { schema: SCHEMA, cells: Vec::new() }),
+        }
+    }
+
+    /// Checks, without changing the file `path`, that [`Results::add_to`] can add rows to it.
+    ///
+    /// # Errors
+    ///
+    /// If the file exists and is no result file, or if no file can be created in its directory.
+    pub fn check_output(path: &Path) -> Result<(), Error> {
+        Self::read_or_new(path)?;
+        new_version(path).map(drop).map_err(|source| Error::File { path: path.into(), source })
+    }
+
+    /// Adds a row to the row of the same test in a result file, or appends it, and replaces the file atomically. Creates
+    /// the file if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read or replaced, or is no result file.
     pub fn add_to(path: &Path, cell: &ResultRow) -> Result<(), Error> {
-        let mut results = match fs::exists(path) {
-            Ok(true) => Self::read(path)?,
-            _ => Self { schema: SCHEMA, cells: Vec::new() },
-        };
+        let mut results = Self::read_or_new(path)?;
         match results.cells.iter_mut().find(|known| known.is_same_test(cell)) {
             Some(known) => known.add(cell),
             None => results.cells.push(cell.clone()),
         }
         let text = serde_json::to_string_pretty(&results).unwrap_or_default() + "\n";
-        fs::write(path, text).map_err(|source| Error::File { path: path.into(), source })
+        let replace = || {
+            let (mut file, target) = new_version(path)?;
+            file.write_all(text.as_bytes())?;
+            file.persist(target)?;
+            Ok(())
+        };
+        replace().map_err(|source| Error::File { path: path.into(), source })
     }
 
     /// Returns the number of rounds of a server under test with an fsync policy and an injected fault; 0 if a round
@@ -133,6 +161,19 @@ impl Results {
     }
 }
 
+/// Creates a temporary file in the directory of the file `path`, with its permissions if it exists. Also returns its
+/// path without symbolic links: a new version of the file must not replace a link to it.
+fn new_version(path: &Path) -> io::Result<(NamedTempFile, PathBuf)> {
+    let target = path.canonicalize().unwrap_or_else(|_| path.into());
+    let directory = target.parent().filter(|directory| !directory.as_os_str().is_empty());
+    let permissions = fs::metadata(&target).map_or(Permissions::from_mode(0o666), |file| file.permissions());
+    let file = Builder::new()
+        .prefix("kvbench-torture.")
+        .permissions(permissions)
+        .tempfile_in(directory.unwrap_or(Path::new(".")))?;
+    Ok((file, target))
+}
+
 impl ResultRow {
     fn is_same_test(&self, other: &Self) -> bool {
         let id = |cell: &Self| {
@@ -141,7 +182,8 @@ impl ResultRow {
         id(self) == id(other)
     }
 
-    fn add(&mut self, other: &Self) {
+    /// Adds the sums of another row of the same test.
+    pub(super) fn add(&mut self, other: &Self) {
         self.rounds += other.rounds;
         self.strikes += other.strikes;
         self.acknowledged += other.acknowledged;
@@ -220,5 +262,35 @@ mod tests {
         let failed = ResultRow { failed: vec![9], ..one };
         Results::add_to(&path, &failed).unwrap();
         assert_eq!(Results::read(&path).unwrap().rounds("map", "", "", ""), 0);
+    }
+
+    #[test]
+    fn new_version_of_a_result_file_keeps_its_permissions_and_links_to_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, link] = ["results.json", "link.json"].map(|name| dir.path().join(name));
+        Results::check_output(&path).unwrap();
+        assert!(!path.exists());
+        Results::add_to(&path, &ResultRow::default()).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        Results::add_to(&link, &ResultRow { rounds: 3, ..ResultRow::default() }).unwrap();
+        assert_eq!(Results::read(&path).unwrap().cells[0].rounds, 3);
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "a temporary file is left");
+    }
+
+    #[test]
+    fn result_file_that_cannot_be_extended_is_refused_and_left_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("letter");
+        fs::write(&path, "Dear reader,\n").unwrap();
+        for path in
+            [path.as_path(), dir.path(), &dir.path().join("none/results.json"), Path::new("/dev/null")]
+        {
+            let refused = Results::check_output(path).unwrap_err().to_string();
+            assert!(refused.starts_with(&path.display().to_string()), "{refused}");
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap(), "Dear reader,\n");
     }
 }

@@ -7,7 +7,7 @@ use super::{
     load_client::{self, ClientOutcome, Load},
     options::{Mode, Options, Subject},
     server::Server,
-    test_directory::TestDirectory,
+    test_directory::{FAILURE_FILE, TestDirectory},
 };
 use rand::{Rng, SeedableRng, rngs::SmallRng, seq::IndexedRandom};
 use std::{
@@ -53,7 +53,7 @@ pub(super) struct Round<'a> {
     place: TestDirectory,
     log: PathBuf,
     histories: Vec<History>,
-    /// Acknowledged writes that the last kill or power cut may have lost.
+    /// Acknowledged writes that the kills and power cuts since the last successful check may have lost.
     promise: AllowedLoss,
     /// Time from the start of the load to the last kill or power cut under load.
     fault_at: Duration,
@@ -71,21 +71,7 @@ pub(super) fn play(
     seed: u64,
     directory: &Path,
 ) -> io::Result<Outcome> {
-    let mut rng = SmallRng::seed_from_u64(seed);
-    let histories = (0..options.clients).map(|client| History::new(client, rng.random())).collect();
-    let mut round = Round {
-        options,
-        subject,
-        mode,
-        place: TestDirectory::new(mode, directory)?,
-        log: directory.join("server.log"),
-        histories,
-        promise: AllowedLoss::Nothing,
-        fault_at: Duration::ZERO,
-        last: "before the first fault".into(),
-        outcome: Outcome::default(),
-        rng,
-    };
+    let mut round = Round::new(options, subject, mode, seed, directory)?;
     let ended = round.run();
     let Round { mut place, mut outcome, last, .. } = round;
     match ended {
@@ -93,14 +79,38 @@ pub(super) fn play(
         Err(fault) => {
             let fault = format!("{last}: {fault}");
             place.keep()?;
-            std::fs::write(directory.join("fault.txt"), format!("{fault}\n"))?;
+            std::fs::write(directory.join(FAILURE_FILE), format!("{fault}\n"))?;
             outcome.fault = Some(fault);
         }
     }
     Ok(outcome)
 }
 
-impl Round<'_> {
+impl<'a> Round<'a> {
+    fn new(
+        options: &'a Options,
+        subject: &'a Subject,
+        mode: Mode,
+        seed: u64,
+        directory: &Path,
+    ) -> io::Result<Self> {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let histories = (0..options.clients).map(|client| History::new(client, rng.random())).collect();
+        Ok(Self {
+            options,
+            subject,
+            mode,
+            place: TestDirectory::new(mode, directory)?,
+            log: directory.join("server.log"),
+            histories,
+            promise: AllowedLoss::Nothing,
+            fault_at: Duration::ZERO,
+            last: "before the first fault".into(),
+            outcome: Outcome::default(),
+            rng,
+        })
+    }
+
     fn run(&mut self) -> Result<(), String> {
         for number in 0..self.rng.random_range(1..=MAX_CRASHES) {
             // A first start, or the recovery from the previous fault, may be interrupted as well.
@@ -169,7 +179,7 @@ impl Round<'_> {
     }
 
     /// Compares all keys with the histories of their clients, and adds the lost writes to the result of the round.
-    /// Fails with the differences that are not allowed.
+    /// Fails with the differences that are not allowed. Otherwise, nothing may be lost until the next fault.
     fn judge(&mut self, found: &Found) -> Result<(), String> {
         let (mut keys, mut faults) = (0, Vec::new());
         for (history, found) in self.histories.iter_mut().zip(&found.clients) {
@@ -186,7 +196,11 @@ impl Round<'_> {
         {
             faults.push(format!("DBSIZE says {all} keys, of which the clients know {keys}"));
         }
-        if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
+        if !faults.is_empty() {
+            return Err(faults.join("\n"));
+        }
+        self.promise = AllowedLoss::Nothing;
+        Ok(())
     }
 
     fn inject_fault_during_start(&mut self) -> Result<(), String> {
@@ -257,6 +271,11 @@ impl Round<'_> {
         if is_kill { self.subject.kill } else { self.subject.power_cut }
     }
 
+    /// Allows the loss of a kill or power cut, in addition to that of the faults since the last successful check.
+    fn allow_loss(&mut self, is_kill: bool) {
+        self.promise = self.promise.max(self.allowed_loss_of(is_kill));
+    }
+
     /// Kills the server, or cuts the power of its disk, kills the server and mounts the disk again with what is left on
     /// it. `when` describes the time, for messages.
     fn inject_fault(&mut self, server: Server, when: &str) -> Result<(), String> {
@@ -267,10 +286,11 @@ impl Round<'_> {
             Mode::Power | Mode::Eio => false,
             Mode::Full => self.rng.random(),
         };
-        self.promise = self.allowed_loss_of(is_kill);
+        self.allow_loss(is_kill);
         if is_kill {
             self.last = format!("after fault {number}, a kill {when}");
             drop(server);
+            self.place.record_contents();
             return Ok(());
         }
         let cut = self.options.cuts.choose(&mut self.rng).copied().unwrap_or(Cut::Drop);
@@ -306,5 +326,19 @@ mod tests {
         let expected = Some("a load client panicked: no history of key 7".to_owned());
         assert_eq!(ended(|| panic!("no history of key 7")).fault, expected);
         assert_eq!(ended(|| panic::panic_any("no history of key 7".to_owned())).fault, expected);
+    }
+
+    #[test]
+    fn a_kill_after_a_power_cut_does_not_reduce_the_allowed_loss_before_a_check() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options { clients: 0, ..Options::for_tests(dir.path()) };
+        let subject = Subject { power_cut: AllowedLoss::Tail, ..Subject::for_tests() };
+        let mut round = Round::new(&options, &subject, Mode::Kill, 1, dir.path()).unwrap();
+        for faults in [[false, true], [true, false]] {
+            faults.into_iter().for_each(|is_kill| round.allow_loss(is_kill));
+            assert_eq!(round.promise, AllowedLoss::Tail);
+            round.judge(&Found { clients: Vec::new(), keys: Some(0) }).unwrap();
+            assert_eq!(round.promise, AllowedLoss::Nothing);
+        }
     }
 }

@@ -26,9 +26,17 @@ pub enum Error {
     Failed { failed: u64, rounds: u64 },
 }
 
-/// Runs the crash tests of every server under test with every injected fault; passes messages to `say`. The process
-/// must not have other threads yet.
+/// Runs the crash tests of every server under test with every injected fault; passes messages to `say`, and adds each
+/// finished round to the result file. The process must not have other threads yet.
+///
+/// # Errors
+///
+/// [`Error::Failed`] if a round failed, after the last round. The other errors end the run: a file or directory cannot
+/// be read or written, or a simulated disk cannot be mounted.
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
+    if let Some(path) = &options.output {
+        Results::check_output(path)?;
+    }
     let with_disk = options.modes.iter().find(|mode| **mode != Mode::Kill);
     let has_disk = with_disk.is_some();
     if let Some(&mode) = with_disk {
@@ -43,9 +51,6 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
             }
             let cell = torture(options, subject, mode, say)?;
             say(&format!("{}\n", cell.line()));
-            if let Some(path) = &options.output {
-                Results::add_to(path, &cell)?;
-            }
             rounds += cell.rounds;
             failed += cell.failed.len() as u64;
         }
@@ -63,7 +68,7 @@ fn torture(
 ) -> Result<ResultRow, Error> {
     let begin = Instant::now();
     let promise = if mode == Mode::Kill { subject.kill } else { subject.power_cut };
-    let mut cell = ResultRow {
+    let test = ResultRow {
         subject: subject.name.clone(),
         library: subject.library.clone(),
         fsync: subject.fsync.clone(),
@@ -71,6 +76,7 @@ fn torture(
         promise: promise.to_string(),
         ..ResultRow::default()
     };
+    let mut cell = test.clone();
     for round in 0..options.rounds {
         if options.time.is_some_and(|time| begin.elapsed() > time) {
             break;
@@ -84,19 +90,23 @@ fn torture(
             say(&format!(
                 "{}, seed {seed}: failed\n{fault}\nkept: {}\nagain: {again} --mode {mode} --rounds 1 \
                  --seed {seed}{}\n",
-                cell.name(),
+                test.name(),
                 directory.display(),
                 subject.command_line,
             ));
-            cell.failed.push(seed);
         }
-        count(&mut cell, &outcome);
+        let row = round_row(&test, seed, &outcome);
+        if let Some(path) = &options.output {
+            Results::add_to(path, &row)?;
+        }
+        cell.add(&row);
     }
     Ok(cell)
 }
 
-/// Creates the parent directory of the rounds, and returns the absolute path of this round's directory. If an earlier
-/// round has left that directory, removes it with all its files; it does not exist afterwards.
+/// Creates the parent directory of the rounds, and returns the absolute path of this round's directory, which does not
+/// exist. If a round that did not end has left that directory, removes it with all its files. If it is that of a failed
+/// round, it is kept, and the name of the new one ends with a number.
 fn round_directory(options: &Options, subject: &Subject, mode: Mode, seed: u64) -> Result<PathBuf, Error> {
     let error = |path: &Path| {
         let path = path.to_owned();
@@ -107,7 +117,13 @@ fn round_directory(options: &Options, subject: &Subject, mode: Mode, seed: u64) 
     let parent = parent.canonicalize().map_err(error(parent))?;
     let words = [subject.name.clone(), subject.fsync.clone(), mode.to_string(), seed.to_string()];
     let name: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
-    let directory = parent.join(name.join("-").replace('/', "-"));
+    let name = name.join("-").replace('/', "-");
+    let mut directory = parent.join(&name);
+    let mut number = 1;
+    while directory.join(test_directory::FAILURE_FILE).exists() {
+        number += 1;
+        directory = parent.join(format!("{name}-{number}"));
+    }
     disk::clear(&directory.join(test_directory::MOUNT));
     if fs::exists(&directory).is_ok_and(|exists| exists) {
         fs::remove_dir_all(&directory).map_err(error(&directory))?;
@@ -115,16 +131,43 @@ fn round_directory(options: &Options, subject: &Subject, mode: Mode, seed: u64) 
     Ok(directory)
 }
 
-fn count(cell: &mut ResultRow, outcome: &round::Outcome) {
+/// Returns the row with the results of one round. `test` names the server under test and the injected fault.
+fn round_row(test: &ResultRow, seed: u64, outcome: &round::Outcome) -> ResultRow {
     let millis = |time: Duration| time.as_millis() as u64;
-    cell.rounds += 1;
-    cell.strikes += outcome.faults_injected;
-    cell.acknowledged += outcome.acknowledged;
-    cell.refused += outcome.refused;
-    cell.lost += outcome.lost;
-    cell.oldest_lost_ms = cell.oldest_lost_ms.max(outcome.oldest.map_or(0, millis));
-    cell.reopened += outcome.reopen.len() as u64;
-    cell.reopen_total_ms += outcome.reopen.iter().copied().map(millis).sum::<u64>();
-    cell.reopen_longest_ms =
-        cell.reopen_longest_ms.max(outcome.reopen.iter().copied().max().map_or(0, millis));
+    ResultRow {
+        rounds: 1,
+        strikes: outcome.faults_injected,
+        acknowledged: outcome.acknowledged,
+        refused: outcome.refused,
+        lost: outcome.lost,
+        oldest_lost_ms: outcome.oldest.map_or(0, millis),
+        reopened: outcome.reopen.len() as u64,
+        reopen_total_ms: outcome.reopen.iter().copied().map(millis).sum(),
+        reopen_longest_ms: outcome.reopen.iter().copied().max().map_or(0, millis),
+        failed: outcome.fault.iter().map(|_| seed).collect(),
+        ..test.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directory_of_a_failed_round_is_kept_and_that_of_an_interrupted_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options::for_tests(&dir.path().join("rounds"));
+        let next = || round_directory(&options, &Subject::for_tests(), Mode::Kill, 7).unwrap();
+        let names = ["subject-kill-7", "subject-kill-7-2", "subject-kill-7-3"];
+        for name in names {
+            let directory = next();
+            assert!(directory.ends_with(name) && !directory.exists(), "{}", directory.display());
+            fs::create_dir(&directory).unwrap();
+            assert_eq!(next(), directory);
+            assert!(!directory.exists(), "the round has not ended");
+            fs::create_dir(&directory).unwrap();
+            fs::write(directory.join(test_directory::FAILURE_FILE), "").unwrap();
+        }
+        assert!(names.iter().all(|name| options.directory.join(name).exists()));
+    }
 }

@@ -15,12 +15,14 @@ use std::{
 const DATA: &str = "data";
 /// Name of the mount point of the simulated disk in the directory of the round.
 pub(super) const MOUNT: &str = "disk";
+/// Name of the file with the description of the failure in the directory of a failed round.
+pub(super) const FAILURE_FILE: &str = "fault.txt";
 
 pub(super) struct TestDirectory {
     round: PathBuf,
     /// Simulated disk that holds the data; `None` for a plain directory.
     disk: Option<Disk>,
-    /// Disk contents that the last power cut has left.
+    /// Disk contents that the last kill or power cut has left; `None` before the first fault, and for a plain directory.
     left: Option<DiskImage>,
 }
 
@@ -51,7 +53,13 @@ impl TestDirectory {
         self.left = self.disk.as_ref().map(|disk| disk.cut(cut, rng));
     }
 
-    /// Mounts the disk again with what the power cut has left on it; no effect without a power cut.
+    /// Records the contents of the simulated disk after the server was killed, for [`TestDirectory::keep`]; no effect on
+    /// a plain directory.
+    pub fn record_contents(&mut self) {
+        self.left = self.disk.as_ref().map(Disk::contents);
+    }
+
+    /// Mounts the disk again with what the power cut has left on it; no effect on a plain directory.
     pub fn power_on(&mut self) -> io::Result<()> {
         let Some(left) = &self.left else { return Ok(()) };
         let medium = left.copy();
@@ -93,8 +101,8 @@ impl TestDirectory {
         self.disk.iter().for_each(|disk| disk.trouble(InjectedFault::default()));
     }
 
-    /// Copies the files of a simulated disk to the data directory, where people can inspect them: those after the
-    /// last power cut, otherwise the current ones.
+    /// Copies the files of a simulated disk to the data directory, where people can inspect them: as the last kill or
+    /// power cut left them, or the current ones if there was no fault. Leaves a plain directory as it is.
     pub fn keep(&mut self) -> io::Result<()> {
         let Some(disk) = self.disk.take() else { return Ok(()) };
         self.left.take().unwrap_or_else(|| disk.contents()).export(&self.round.join(DATA))
@@ -104,5 +112,42 @@ impl TestDirectory {
     pub fn remove(mut self) -> io::Result<()> {
         self.disk = None;
         fs::remove_dir_all(&self.round)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+    use std::process::Command;
+
+    /// Writes `text` to the file `file` of the server's data, from another process, since this one serves the disk.
+    fn write(place: &TestDirectory, text: &str) {
+        let script = "printf %s \"$0\" > \"$1\"";
+        let status = Command::new("sh").args(["-c", script, text]).arg(place.data().join("file")).status();
+        assert!(status.unwrap().success());
+    }
+
+    #[test]
+    fn kept_files_are_those_of_the_last_fault() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = |mut place: TestDirectory| {
+            place.keep().unwrap();
+            fs::read_to_string(place.round.join(DATA).join("file")).unwrap()
+        };
+        let after_a_cut = |name| {
+            let mut place = TestDirectory::new(Mode::Full, &dir.path().join(name)).unwrap();
+            write(&place, "cut");
+            place.settle();
+            place.cut(Cut::Drop, &mut SmallRng::seed_from_u64(1));
+            place.power_on().unwrap();
+            write(&place, "after the cut");
+            place
+        };
+        assert_eq!(kept(after_a_cut("cut")), "cut");
+        let mut place = after_a_cut("kill");
+        place.record_contents();
+        write(&place, "after the kill");
+        assert_eq!(kept(place), "after the cut");
     }
 }

@@ -1,14 +1,15 @@
 //! Who may come in: passwords, protected mode, commands that are switched off, certificates.
 
 use crate::{
-    program::{failure, misuse, serve, serve_exactly, setting},
-    support::{Client, PATIENCE},
+    program::{failure, misuse, misuse_in, serve, serve_exactly, setting},
+    support::{Client, KVBENCH, PATIENCE, Server},
 };
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt,
     path::Path,
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -71,6 +72,24 @@ fn a_password_file_that_others_can_read_or_that_is_none_is_refused() {
     assert_eq!(crate::support::names(dir.path()), ["p"]);
     assert!(misuse(&["--requirepass", "x", "--password-file", "p"]).contains("--password-file"));
     assert!(misuse(&["--requirepass", ""]).contains("--requirepass"));
+}
+
+/// systemd permits the user of the service to read them by an access control list, which is shown as the group's.
+#[test]
+fn a_credential_of_systemd_may_be_readable_by_its_group() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = |file: &str, mode| {
+        let path = dir.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        write(&path, "secret", mode);
+        let mut command = Command::new(KVBENCH);
+        command.args(MEMORY).arg("--password-file").arg(path).env("CREDENTIALS_DIRECTORY", dir.path());
+        Server::try_start_command(&mut command)
+    };
+    assert!(is_right(&mut start("password", 0o440).unwrap().connect(), "secret"));
+    for (file, mode) in [("for-all", 0o444), ("for-writers", 0o460), ("other/password", 0o440)] {
+        assert_eq!(start(file, mode).err().and_then(|status| status.code()), Some(1), "{file} {mode:o}");
+    }
 }
 
 #[test]
@@ -147,7 +166,7 @@ fn a_command_that_is_switched_off_is_nowhere_to_be_found() {
 #[test]
 fn ways_in_that_make_no_sense_are_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
-    let line = failure(dir.path(), &["--path", ":memory:", "--port", "off"]);
+    let line = misuse_in(dir.path(), &["--path", ":memory:", "--port", "off"]);
     assert!(line.contains("--port off") && line.contains("--tls-port"), "{line}");
     for (args, named) in [
         (&["--tls-port", "0"][..], "--tls-cert"),
@@ -183,7 +202,8 @@ mod tls {
         fs::write(dir.path().join("text"), "a letter").unwrap();
         let refused = |cert: &str, key: &str, more: &[&str]| {
             let tls = ["--port", "0", "--tls-port", "0", "--tls-cert", cert, "--tls-key", key];
-            failure(dir.path(), &[&tls[..], more].concat())
+            let args = [&tls[..], more].concat();
+            if more.contains(&"yes") { misuse_in(dir.path(), &args) } else { failure(dir.path(), &args) }
         };
         for (line, named) in [
             (refused("none", "key", &[]), "--tls-cert none"),

@@ -252,10 +252,15 @@ fn copy_of_the_data_is_private_and_removed_at_a_signal() {
     fill(dir.path(), "sled");
     let made = Command::new("mkfifo").arg(dir.path().join("data/pipe")).status().unwrap();
     assert!(made.success());
-    for (signal, code) in [(Signal::INT, Some(130)), (Signal::TERM, Some(143)), (Signal::KILL, None)] {
+    // SIGHUP has the effect of SIGTERM, also if this test runs under nohup.
+    let env = if cfg!(target_os = "linux") { "env --default-signal=HUP" } else { "env" };
+    let script = format!("umask 0 && exec {env} \"$0\" check data");
+    for (signal, code) in
+        [(Signal::INT, Some(130)), (Signal::TERM, Some(143)), (Signal::HUP, Some(143)), (Signal::KILL, None)]
+    {
         let copies = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
-        command.args(["-c", "umask 0 && exec \"$0\" check data", KVBENCH]).current_dir(dir.path());
+        command.args(["-c", &script, KVBENCH]).current_dir(dir.path());
         let mut process = Killed(command.env("TMPDIR", copies.path()).spawn().unwrap());
         let copy = || fs::read_dir(copies.path()).unwrap().next().map(|entry| entry.unwrap().path());
         let deadline = Instant::now() + PATIENCE;

@@ -26,6 +26,37 @@ fn flags_come_from_a_file_and_those_of_the_command_line_win() {
 }
 
 #[test]
+fn a_line_that_excludes_a_flag_of_the_command_line_is_ignored() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("kvbench.conf"), "requirepass file\npath data\n").unwrap();
+    fs::write(dir.path().join("p"), "line\n").unwrap();
+    fs::set_permissions(dir.path().join("p"), fs::Permissions::from_mode(0o600)).unwrap();
+    let server = serve(dir.path(), &["--config", "kvbench.conf", "--password-file", "p"]);
+    let mut client = server.connect();
+    assert!(matches!(client.call(&["AUTH", "file"]), OwnedFrame::Error(_)));
+    assert_eq!(client.call(&["AUTH", "line"]), OwnedFrame::SimpleString(b"OK".into()));
+    assert_eq!(setting(&mut client, "path"), "data", "the other lines count");
+}
+
+#[test]
+fn of_several_config_flags_the_last_is_read_and_rewritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+    fs::write(dir.path().join("first"), "store map\ntimeout 1\n").unwrap();
+    fs::write(dir.path().join("second"), "store btree\ntimeout 2\n").unwrap();
+    let server = serve(dir.path(), &["--config", "first", "--config=second"]);
+    let mut client = server.connect();
+    assert_eq!(
+        (setting(&mut client, "store"), setting(&mut client, "timeout")),
+        ("btree".into(), "2".into())
+    );
+    client.call(&["CONFIG", "SET", "timeout", "3"]);
+    assert_eq!(client.call(&["CONFIG", "REWRITE"]), OwnedFrame::SimpleString(b"OK".into()));
+    assert_eq!(read("first"), "store map\ntimeout 1\n");
+    assert_eq!(read("second"), "store btree\ntimeout 3\n");
+}
+
+#[test]
 fn what_is_wrong_in_a_file_is_told_with_its_line() {
     let dir = tempfile::tempdir().unwrap();
     for (file, told) in [
@@ -34,6 +65,7 @@ fn what_is_wrong_in_a_file_is_told_with_its_line() {
         ("port 65536\n", "kvbench.conf:1: invalid value '65536' for '--port"),
         ("threads\n", "kvbench.conf:1: threads has no value"),
         ("config other.conf\n", "kvbench.conf:1: a config file cannot name another one"),
+        ("requirepass x\npassword-file p\n", "kvbench.conf:2: --password-file"),
         ("tls-port 0\n", "--tls-cert"),
     ] {
         fs::write(dir.path().join("kvbench.conf"), file).unwrap();
@@ -83,6 +115,49 @@ fn config_rewrite_changes_what_was_set_and_keeps_the_rest() {
     for (name, value) in
         [("appendfsync", "everysec"), ("slowlog-log-slower-than", "-1"), ("latency-monitor-threshold", "25")]
     {
+        assert_eq!(setting(&mut client, name), value, "{name}");
+    }
+}
+
+/// Whatever CONFIG SET takes, the next start takes from the file.
+#[test]
+fn the_largest_numbers_are_rewritten_so_that_the_server_starts_again() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("kvbench.conf"), "path :memory:\nmaxclients 20\n").unwrap();
+    let start = || serve(dir.path(), &["--config", "kvbench.conf"]);
+    let largest = [
+        ("client-output-buffer-limit", "normal 9223372036854775807 0 0"),
+        ("client-query-buffer-limit", "4294967295"),
+        ("latency-monitor-threshold", "9223372036854775807"),
+        ("maxclients", "20"),
+        ("slowlog-log-slower-than", "9223372036854775807"),
+        ("slowlog-max-len", "9223372036854775807"),
+        ("timeout", "2147483647"),
+    ];
+    let server = start();
+    let mut client = server.connect();
+    for (name, value) in largest {
+        let reply = client.call(&["CONFIG", "SET", name, value]);
+        assert_eq!(reply, OwnedFrame::SimpleString(b"OK".into()), "{name}");
+    }
+    for (name, larger) in [
+        ("client-output-buffer-limit", "normal 9223372036854775808 0 0"),
+        ("client-query-buffer-limit", "4294967296"),
+        ("client-query-buffer-limit", "5gb"),
+        ("latency-monitor-threshold", "9223372036854775808"),
+        ("maxclients", "21"),
+        ("slowlog-log-slower-than", "9223372036854775808"),
+        ("slowlog-max-len", "9223372036854775808"),
+        ("timeout", "2147483648"),
+    ] {
+        let reply = client.call(&["CONFIG", "SET", name, larger]);
+        assert!(matches!(reply, OwnedFrame::Error(_)), "{name} {larger}: {reply:?}");
+    }
+    assert_eq!(client.call(&["CONFIG", "REWRITE"]), OwnedFrame::SimpleString(b"OK".into()));
+    drop(server);
+    let server = start();
+    let mut client = server.connect();
+    for (name, value) in largest {
         assert_eq!(setting(&mut client, name), value, "{name}");
     }
 }

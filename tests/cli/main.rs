@@ -26,4 +26,6 @@ mod reference;
 mod release;
 mod sockets;
 mod stopping;
+#[cfg(all(feature = "torture", target_os = "linux"))]
+mod torture;
 mod units;

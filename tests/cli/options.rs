@@ -1,7 +1,7 @@
 //! `--fsync`, `--threads`, `--compression`, `--cache-size`, `--map-size` and `--log-level`.
 
 use crate::{
-    program::{failure, field, info, serve, serve_exactly, setting},
+    program::{field, info, misuse_in, serve, serve_exactly, setting},
     support::{PATIENCE, Server, stores},
 };
 use kvbench::engine::{Compression, Kind};
@@ -67,7 +67,7 @@ fn compression_is_refused_by_name_where_the_engine_has_none() {
     let able: Vec<_> = stores().filter(|store| compresses(store)).collect();
     for store in stores().filter(|store| !compresses(store)) {
         let dir = tempfile::tempdir().unwrap();
-        let line = failure(dir.path(), &["--store", store, "--compression", "lz4", "--port", "0"]);
+        let line = misuse_in(dir.path(), &["--store", store, "--compression", "lz4", "--port", "0"]);
         assert!(line.contains("--compression lz4") && line.contains(store), "{line}");
         assert!(able.iter().all(|other| line.contains(other)), "{line}");
     }
@@ -89,7 +89,7 @@ fn direct_reads_are_refused_by_name_where_the_engine_has_none() {
             let setting = log.lines().find(|line| line.contains("Options.use_direct_reads:")).unwrap();
             assert!(setting.ends_with(": 1"), "{setting}");
         } else {
-            let line = failure(dir.path(), &args);
+            let line = misuse_in(dir.path(), &args);
             assert!(line.contains("--direct-reads yes") && line.contains(store), "{line}");
             assert!(stores().filter(|store| able(store)).all(|other| line.contains(other)), "{line}");
         }

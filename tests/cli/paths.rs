@@ -1,12 +1,20 @@
 //! `--store` and `--path`: where data are, whose they are, and who has them open.
 
 use crate::{
-    program::{failure, field, misuse, run, serve, serve_exactly, setting},
-    support::{Server, names, stores},
+    program::{failure, field, misuse, misuse_in, run, serve, serve_exactly, setting},
+    support::{KVBENCH, RunToEnd, Server, names, stores},
 };
 use kvbench::engine::Kind;
 use redis_protocol::resp2::types::OwnedFrame;
-use std::{collections::BTreeMap, fs, net::TcpListener, os::unix::net::UnixListener, path::Path};
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    fs,
+    net::TcpListener,
+    os::unix::{ffi::OsStrExt, net::UnixListener},
+    path::Path,
+    process::Command,
+};
 
 fn start(dir: &Path, store: &str) -> Server {
     serve(dir, &["--store", store, "--path", "data"])
@@ -100,7 +108,7 @@ fn memory_leaves_nothing_behind_or_names_the_stores_that_can() {
             let server = serve(dir.path(), &["--store", store, "--path", ":memory:"]);
             assert_eq!(value(&server), OwnedFrame::Null, "{store}");
         } else {
-            let line = refusal(dir.path(), store, ":memory:");
+            let line = misuse_in(dir.path(), &["--store", store, "--path", ":memory:", "--port", "0"]);
             assert!(line.contains("--path :memory:") && line.contains(store), "{line}");
             assert!(line.contains("map, btree"), "{line}");
         }
@@ -173,6 +181,25 @@ fn something_else_at_the_path_is_refused_and_left_as_it_is() {
     }
 }
 
+/// Opening one waits for another process that opens it.
+#[test]
+fn a_pipe_at_the_path_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(Command::new("mkfifo").arg(dir.path().join("pipe")).status().unwrap().success());
+    let with_store = stores().map(|store| vec!["--store", store]);
+    for flags in with_store.chain([Vec::new()]) {
+        let line = misuse_in(dir.path(), &[&flags[..], &["--path", "pipe", "--port", "0"]].concat());
+        assert!(line.contains("--path pipe holds something that is no regular file"), "{flags:?}: {line}");
+    }
+    for (command, code) in [("check", 2), ("repair", 1)] {
+        let ended = run(dir.path(), &[command, "pipe"]);
+        assert_eq!(ended.status.code(), Some(code), "{command}");
+        let said = ended.stdout + &ended.stderr;
+        assert!(said.contains("pipe") && said.contains("neither a regular file"), "{command}: {said}");
+    }
+    assert_eq!(names(dir.path()), ["pipe"]);
+}
+
 #[test]
 fn data_that_another_process_has_open_are_refused_in_one_line() {
     for store in stores() {
@@ -203,6 +230,18 @@ fn without_a_store_the_data_at_the_path_are_opened_by_their_own_engine() {
     let dir = tempfile::tempdir().unwrap();
     let server = serve(dir.path(), &["--path", "new"]);
     assert_eq!(field(&server.start_line, "store"), Some("map"), "nothing is at the path");
+}
+
+/// The result has them as text.
+#[test]
+fn arguments_of_a_benchmark_need_not_be_utf8() {
+    for command in [&["bench", "--mix", "get=1"][..], &["reproduce", "redb"]] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut process = Command::new(KVBENCH);
+        process.args(command).args(["--dry-run", "--keys", "1000", "--dir"]).arg(OsStr::from_bytes(b"d\xff"));
+        let output = process.current_dir(dir.path()).run_to_end();
+        assert!(output.status.success(), "{output:?}");
+    }
 }
 
 #[test]

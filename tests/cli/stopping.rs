@@ -2,11 +2,15 @@
 
 use crate::{
     program::{field, serve, serve_exactly},
-    support::{Server, stores},
+    support::{KVBENCH, Server, stores},
 };
 use redis_protocol::resp2::types::OwnedFrame;
 use rustix::process::{Pid, Signal, kill_process};
-use std::{path::Path, process::ExitStatus};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, ExitStatus},
+};
 
 #[test]
 fn the_start_up_line_says_what_runs_and_where() {
@@ -50,6 +54,29 @@ fn sigterm_sigint_and_shutdown_end_a_server_well_and_keep_its_data() {
             assert_eq!(end(server).code(), Some(0), "{store}");
         }
         assert_eq!(start(dir.path(), store).connect().call(&["DBSIZE"]), OwnedFrame::Integer(3));
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn sighup_ends_a_server_well_unless_it_is_ignored() {
+    for store in stores() {
+        let dir = tempfile::tempdir().unwrap();
+        let start = |sighup: &str| {
+            let mut command = Command::new("env");
+            command.args([sighup, KVBENCH, "--store", store, "--path", "data", "--fsync", "no"]);
+            Server::start_command(command.current_dir(dir.path()))
+        };
+        let mut server = start("--default-signal=HUP");
+        server.connect().call(&["SET", "key", "value"]);
+        kill_process(Pid::from_child(&server.process), Signal::HUP).unwrap();
+        assert_eq!(server.wait().code(), Some(0), "{store}");
+        let server = start("--ignore-signal=HUP");
+        assert_eq!(server.connect().call(&["DBSIZE"]), OwnedFrame::Integer(1), "{store}");
+        let status = fs::read_to_string(format!("/proc/{}/status", server.process.id())).unwrap();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+        let bit = 1 << (Signal::HUP.as_raw() - 1);
+        assert_eq!(u64::from_str_radix(ignored.trim(), 16).unwrap() & bit, bit, "{store}: {ignored}");
     }
 }
 

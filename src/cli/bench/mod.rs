@@ -4,7 +4,7 @@ mod result_file;
 mod run_conditions;
 mod value_parsers;
 
-use super::units::{count, positive_seconds, rate, seconds, size as bytes};
+use super::units::{MOST_OPERATIONS, count, positive_seconds, rate, seconds, size as bytes};
 use crate::{
     bench::{
         plan::{
@@ -100,10 +100,10 @@ pub struct Bench {
     )]
     find_rate: Option<LatencyGoal>,
     /// Operations of a measurement; with --seconds, whichever ends first
-    #[arg(long, value_name = "N", value_parser = count::<u64>(1..=u64::MAX))]
+    #[arg(long, value_name = "N", value_parser = count::<u64>(1..=MOST_OPERATIONS))]
     operations: Option<u64>,
     /// Keys that are loaded before the measurement [default: the suite's; 1,000,000 without one]
-    #[arg(long, value_name = "N", value_parser = count::<u64>(0..=u64::MAX))]
+    #[arg(long, value_name = "N", value_parser = count::<u64>(0..=MOST_OPERATIONS))]
     keys: Option<u64>,
     /// Driver threads, or clients over the wire [default: the suite's, or the number of cores]
     #[arg(long, value_name = "N", value_parser = count::<u32>(1..=10_000))]
@@ -337,7 +337,7 @@ impl Bench {
                 cache_is_explicit: self.cache_size.is_some(),
                 ..self.machine.conduct()
             },
-            command: env::args().skip(1).filter(|argument| argument != "--resume").collect(),
+            command: recorded_arguments(),
             server_arguments,
         };
         let in_turns = Options { interleave: Some(limits), ..options.clone() };
@@ -406,6 +406,12 @@ impl WireFlags {
             })),
         }
     }
+}
+
+/// Returns the arguments of this process for the result file, without `--resume`. Bytes that are no UTF-8 are replaced.
+pub(super) fn recorded_arguments() -> Vec<String> {
+    let arguments = env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    arguments.filter(|argument| argument != "--resume").collect()
 }
 
 /// Returns the arguments with which `kvbench` serves the store of a benchmark target on a free port, with data at

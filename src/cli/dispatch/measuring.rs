@@ -59,11 +59,16 @@ fn dry_run(options: &Options) -> anyhow::Result<()> {
     Ok(run::dry_run::check_space(options)?)
 }
 
+/// Unknown name of a metric (`kvbench export --metric`).
+#[derive(Debug, thiserror::Error)]
+#[error("--metric {0}: there is no such metric; report.csv names all of them")]
+struct UnknownMetric(String);
+
 /// Returns the exit code of the program for an error of a measuring subcommand: the one that a benchmark run's error
-/// has; 2 if a result file cannot be read; otherwise 1.
+/// has; 2 if a result file cannot be read, or for an unknown metric; otherwise 1.
 pub(super) fn exit_code(error: &anyhow::Error) -> u8 {
     let of_report = || matches!(error.downcast_ref(), Some(report::ReportError::Read(_)));
-    if error.is::<run_file::ReadError>() || of_report() {
+    if error.is::<run_file::ReadError>() || error.is::<UnknownMetric>() || of_report() {
         return 2;
     }
     let of_reproduction = || match error.downcast_ref() {
@@ -101,10 +106,8 @@ pub(super) fn report(options: &Report) -> anyhow::Result<()> {
 
 pub(super) fn export(options: &Export) -> anyhow::Result<()> {
     let runs = run_file::read_all(&options.inputs)?;
-    let value =
-        report::tracking_services::export(&runs, options.format, &options.metric).with_context(|| {
-            format!("--metric {}: there is no such metric; report.csv names all of them", options.metric)
-        })?;
+    let value = report::tracking_services::export(&runs, options.format, &options.metric)
+        .ok_or_else(|| UnknownMetric(options.metric.clone()))?;
     print(&format!("{}\n", serde_json::to_string_pretty(&value)?))
 }
 

@@ -1,5 +1,6 @@
 //! Entry point of the program: reads and executes the command line.
 
+mod hangup;
 #[cfg(feature = "bench")]
 mod measuring;
 mod output;
@@ -11,7 +12,7 @@ use crate::{
         error_line, list_stores, logging, systemd_notify,
     },
     command,
-    config::Config,
+    config::{self, Config},
     engine::{self, Fsync, Kind, Location, Loss, LossClass},
     server::{self, file_limits},
     store::Store,
@@ -43,6 +44,7 @@ pub fn main(others: &'static [Kind]) -> ExitCode {
 }
 
 fn carry_out() -> ExitCode {
+    hangup::treat_as_sigterm();
     file_limits::ignore_sigxfsz();
     file_limits::disable_malloc_fastbins();
     engine::prepare();
@@ -57,8 +59,11 @@ fn carry_out() -> ExitCode {
         Some(Command::Bench(options)) => measuring::bench(*options),
         #[cfg(feature = "bench")]
         Some(Command::Reproduce(options)) => measuring::reproduce(*options),
+        // Exit code 1 means that a round failed, so errors need another code.
         #[cfg(all(feature = "torture", target_os = "linux"))]
-        Some(Command::Torture(options)) => torture(*options),
+        Some(Command::Torture(options)) => {
+            return torture(*options).unwrap_or_else(|error| report_error(&error, 2));
+        }
         #[cfg(all(feature = "bench", target_os = "linux"))]
         Some(Command::Calibrate(options)) => measuring::calibrate(&options),
         #[cfg(feature = "bench")]
@@ -102,13 +107,16 @@ fn carry_out() -> ExitCode {
     outcome.map_or_else(|error| report_error(&error, exit_code(&error)), |()| ExitCode::SUCCESS)
 }
 
-/// Returns the exit code of the program for an error: 1, or with the feature `bench` the one that
-/// `measuring::exit_code` returns.
+/// Returns the exit code of the program for an error: 2 if the options of `serve` exclude each other; otherwise 1, or with
+/// the feature `bench` the one that `measuring::exit_code` returns.
 fn exit_code(error: &anyhow::Error) -> u8 {
+    if error.is::<config::Error>() {
+        return 2;
+    }
     #[cfg(feature = "bench")]
     let code = measuring::exit_code(error);
     #[cfg(not(feature = "bench"))]
-    let (code, _) = (1, error);
+    let code = 1;
     code
 }
 
@@ -170,11 +178,17 @@ fn warn_of_total_loss(config: &Config) {
 }
 
 #[cfg(all(feature = "torture", target_os = "linux"))]
-fn torture(options: crate::cli::Torture) -> anyhow::Result<()> {
+fn torture(options: crate::cli::Torture) -> anyhow::Result<ExitCode> {
+    use crate::torture::{self, results::Results};
+
     if let Some(path) = options.table() {
-        return print(&crate::torture::results::Results::read(path)?.markdown());
+        print(&Results::read(path)?.markdown())?;
+        return Ok(ExitCode::SUCCESS);
     }
-    Ok(crate::torture::run(&options.options()?, &mut |text| drop(print(text)))?)
+    match torture::run(&options.options()?, &mut |text| drop(print(text))) {
+        Err(error @ torture::Error::Failed { .. }) => Ok(report_error(&error.into(), 1)),
+        outcome => Ok(outcome.map(|()| ExitCode::SUCCESS)?),
+    }
 }
 
 /// Prints an error to standard error, and returns `code` as the exit code of the program.

@@ -81,7 +81,7 @@ struct Setting {
 enum Kind {
     /// Integer setting, with its minimum and maximum.
     Number(i64, i64, fn(&ServerState) -> &AtomicI64),
-    /// Setting in bytes, with a minimum, and a maximum to which larger values are reduced; the text may have a unit.
+    /// Setting in bytes, with its minimum and maximum; the text may have a unit.
     Memory(i64, i64, fn(&ServerState) -> &AtomicI64),
     /// Setting that is `yes` or `no`.
     YesNo(fn(&ServerState) -> &AtomicBool),
@@ -177,8 +177,10 @@ impl Kind {
                 let number = parse_integer(text).ok_or("argument couldn't be parsed into an integer")?;
                 within(*least, *most, number)
             }
-            Self::Memory(least, ..) => {
-                within(*least, i64::MAX, memory(text).ok_or("argument must be a memory value")?)
+            Self::Memory(least, most, _) => {
+                // Redis has no maximum, and its text for a value below the minimum says so.
+                let bytes = memory(text).ok_or("argument must be a memory value")?;
+                within(*least, if bytes > *most { *most } else { i64::MAX }, bytes)
             }
             Self::YesNo(_) if text.eq_ignore_ascii_case(b"yes") => Ok(Value::YesNo(true)),
             Self::YesNo(_) if text.eq_ignore_ascii_case(b"no") => Ok(Value::YesNo(false)),
@@ -195,12 +197,10 @@ impl Kind {
 
     fn set(&self, context: &ServerState, value: &Value<'_>) -> Result<(), StoreError> {
         match (self, value) {
-            (Self::Number(.., target) | Self::Buffer(target), Value::Number(number)) => {
-                target(context).store(*number, Relaxed);
-            }
-            (Self::Memory(_, most, target), Value::Number(number)) => {
-                target(context).store(*number.min(most), Relaxed);
-            }
+            (
+                Self::Number(.., target) | Self::Memory(.., target) | Self::Buffer(target),
+                Value::Number(number),
+            ) => target(context).store(*number, Relaxed),
             (Self::YesNo(target), Value::YesNo(on)) => target(context).store(*on, Relaxed),
             (Self::Word(.., set), Value::Word(word)) => return set(context, word),
             (Self::Password, Value::Text(text)) => context.live.set_password(Password::new(text)),
