@@ -99,6 +99,14 @@ pub(super) fn parent(path: &Path) -> &Path {
     }
 }
 
+/// Returns the size and the free space of the file system of `directory`, in bytes, or `None` if they cannot be read.
+pub(super) fn file_system_size(directory: &Path) -> Option<(u64, u64)> {
+    let found = nix::sys::statvfs::statvfs(directory).ok()?;
+    let bytes = |blocks: f64| (blocks * found.fragment_size() as f64) as u64;
+    let (total, free) = (bytes(found.blocks() as f64), bytes(found.blocks_available() as f64));
+    (total > 0).then_some((total, free))
+}
+
 /// Reserves the disk space of a file that an engine maps: a thread that writes to a page of the map for which a
 /// full disk has no block kills the process. Must be called before the engine opens the file: POSIX releases a
 /// file's locks when any of its descriptors is closed.
@@ -111,12 +119,26 @@ pub fn reserve(path: &Path, bytes: u64) -> Result<()> {
     let mut options = File::options();
     let file = options.read(true).write(true).create(true).truncate(false).open(path);
     let file = file.map_err(Error::io("open", path))?;
-    let reserved = nix::fcntl::posix_fallocate(&file, 0, bytes.cast_signed());
-    reserved.map_err(|error| Error::io("reserve the space of", path)(error.into()))
+    allocate(&file, 0, bytes).map_err(Error::io("reserve the space of", path))
 }
 
 #[cfg(not(target_os = "linux"))]
 pub fn reserve(_: &Path, _: u64) -> Result<()> {
+    Ok(())
+}
+
+/// Allocates the disk space of `length` bytes of a file from `offset` on, and extends the file to their end.
+///
+/// # Errors
+///
+/// Fails if the disk has no space, or if the operating system refuses.
+#[cfg(target_os = "linux")]
+pub fn allocate(file: &File, offset: u64, length: u64) -> io::Result<()> {
+    Ok(nix::fcntl::posix_fallocate(file, offset.cast_signed(), length.cast_signed())?)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn allocate(_: &File, _: u64, _: u64) -> io::Result<()> {
     Ok(())
 }
 

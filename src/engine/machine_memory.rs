@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 /// Returns the memory that this process may use, in bytes: the machine's, or the smallest limit of a control group
 /// above the process (see cgroups(7)). `None` if it cannot be determined.
 pub fn memory_bytes() -> Option<u64> {
-    let machine = fs::read_to_string("/proc/meminfo").ok().as_deref().and_then(total);
+    let machine = machine_bytes();
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let limits = groups.lines().filter_map(limit_file).flat_map(|(root, group, file)| {
         let inside = |path: &Path| path.ancestors().map(|group| group.join(file)).collect::<Vec<_>>();
@@ -13,6 +13,11 @@ pub fn memory_bytes() -> Option<u64> {
         inside(&path).into_iter().filter(move |path| path.starts_with(root))
     });
     limits.filter_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok()).chain(machine).min()
+}
+
+/// Returns the machine's memory in bytes, or `None` if it cannot be determined.
+pub fn machine_bytes() -> Option<u64> {
+    fs::read_to_string("/proc/meminfo").ok().as_deref().and_then(total)
 }
 
 /// Returns the location of the limit of one line of `/proc/self/cgroup`: the hierarchy, the group in it, the file.

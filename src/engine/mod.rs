@@ -201,17 +201,24 @@ pub trait Engine: Send + Sync {
         self.scan(range, &mut |key, value| visit(key, Ok(value)))
     }
 
-    /// Continues an incremental scan of all pairs at `position` (0: start; any number is a valid position). Returns
-    /// the position to continue from, 0 at the end. `visit` may stop the step, which may visit some more pairs
-    /// before it ends. The scan is no snapshot, but visits every key that exists throughout. Used only for
-    /// unordered engines: in an ordered one an incremental scan is a series of scans, each from behind the last
-    /// key. An engine that cannot stop visits all pairs.
+    /// Continues an incremental scan of all pairs at `position` (0: start; any number is a valid position). The
+    /// data consist of numbered parts, and a position is the number of the next part. A step visits whole parts,
+    /// in ascending order of their numbers: after `visit` stops it, it visits the rest of the part. Returns the
+    /// position to continue from, which is at most 65,535, or 0 at the end. The scan is no snapshot, but visits
+    /// every key that exists throughout. Used only for unordered engines: in an ordered one an incremental scan
+    /// is a series of scans, each from behind the last key. An engine that cannot stop has one part.
     ///
     /// # Errors
     ///
     /// Errors of [`Engine::scan`].
     fn scan_step(&self, _position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
         walk_at_once(self, visit)
+    }
+
+    /// Returns the number of the part in which [`Engine::scan_step`] visits `key`. As long as a key exists, it
+    /// stays in its part. An engine that implements `scan_step` also implements this method.
+    fn scan_part(&self, _key: &[u8]) -> u64 {
+        0
     }
 
     /// Scans like [`Engine::scan_step`], but continues after values that cannot be read, as [`Engine::scan_each`]

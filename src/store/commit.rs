@@ -134,6 +134,11 @@ impl Store {
             }
             return;
         }
+        if let ([work], OnFailure::Split) = (&mut *group, failure.after)
+            && work.split()
+        {
+            return self.commit_group(group);
+        }
         self.report(&failure);
         group.iter_mut().for_each(|work| work.fail(&failure.error));
     }

@@ -39,6 +39,10 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Pause of active expiration after a commit, or a step of the scan, failed.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
+/// Maximum time for which active expiration waits for the earliest expiration time before it reads the clock again,
+/// which may have been set forward, or have continued while the machine was suspended.
+const MAX_WAIT: Duration = Duration::from_secs(1);
+
 /// Expiration times of a store's keys that are kept in memory for active expiration: all of them, or the earliest ones.
 #[derive(Default)]
 pub struct Expiry {
@@ -197,7 +201,7 @@ impl Expiry {
             index = match index.order.first() {
                 None => self.wake.wait(index).unwrap_or_else(PoisonError::into_inner),
                 Some((deadline, _)) => {
-                    let time = Duration::from_millis(deadline.saturating_sub(now)).max(PAUSE);
+                    let time = time_to_wait(*deadline, now);
                     self.wake.wait_timeout(index, time).unwrap_or_else(PoisonError::into_inner).0
                 }
             };
@@ -211,6 +215,12 @@ impl Expiry {
             drop(waited.unwrap_or_else(PoisonError::into_inner));
         }
     }
+}
+
+/// Returns for how long active expiration waits at the time `now` if the earliest expiration time is `deadline`, both
+/// in milliseconds since 1970.
+fn time_to_wait(deadline: u64, now: u64) -> Duration {
+    Duration::from_millis(deadline.saturating_sub(now)).clamp(PAUSE, MAX_WAIT)
 }
 
 impl Store {
@@ -466,6 +476,13 @@ mod tests {
         // The clock was ahead, and is set back.
         assert_eq!(remove_due(&store, LATER), 0);
         assert_eq!(recorded(&store), Some(LATER));
+    }
+
+    #[test]
+    fn clock_is_read_again_at_least_every_second() {
+        for (milliseconds, expected) in [(0, PAUSE), (500, Duration::from_millis(500)), (LATER, MAX_WAIT)] {
+            assert_eq!(time_to_wait(SOON + milliseconds, SOON), expected);
+        }
     }
 
     #[test]

@@ -3,10 +3,9 @@
 use super::{
     Error, Txn,
     database_keys::{Database, MarkerRecords},
-    keyspace::Keyspace,
     raw_scan,
 };
-use crate::engine::{self, Batch, KeyRange, WriteOp};
+use crate::engine::{self, Batch, KeyRange, WriteOp, key_value_headers::Entry};
 use std::{collections::BTreeMap, ops::ControlFlow};
 
 /// Key of a database with its value and expiration time; `entry` is `None` if the value cannot be read.
@@ -14,6 +13,9 @@ struct Pair<'g> {
     key: &'g [u8],
     entry: Option<(Vec<u8>, u64)>,
 }
+
+/// Callback that receives the stored key, the key without header, and the value, or `None` if the value has expired.
+type VisitUnfiltered<'v> = dyn FnMut(&[u8], &[u8], Option<Result<Entry<'_>, Error>>) -> ControlFlow<()> + 'v;
 
 impl<'g> Txn<'g> {
     /// Removes every key of the selected database.
@@ -31,16 +33,46 @@ impl<'g> Txn<'g> {
             // No key has a key header, so all keys are of database 0.
             return if self.space() == Database::default() { self.clear() } else { Ok(()) };
         }
-        let mut keys = Vec::new();
-        self.scan(KeyRange::ALL, &mut |key, _| {
-            keys.push(key.to_vec());
+        let (arena, mut keys, mut expired) = (self.arena(), Vec::new(), Vec::new());
+        self.scan_unfiltered(&mut |stored, key, entry| {
+            match entry {
+                Some(_) => keys.push(&*arena.alloc_slice_copy(key)),
+                None => expired.push(&*arena.alloc_slice_copy(stored)),
+            }
             ControlFlow::Continue(())
         })?;
-        for key in keys {
-            let key = self.copy_to_arena(&key);
-            self.delete(key)?;
+        keys.into_iter().try_for_each(|key| self.delete(key))?;
+        self.delete_expired(&expired)
+    }
+
+    /// Visits the pairs of the selected database, as left by the earlier commands of the group, also those whose values
+    /// have expired but are still stored. `visit` may stop the scan.
+    fn scan_unfiltered(&mut self, visit: &mut VisitUnfiltered<'_>) -> Result<(), Error> {
+        let space = self.space();
+        let (own, moment, below) = self.layers()?;
+        let mut after = ControlFlow::Continue(());
+        if !own.cleared {
+            raw_scan::scan(below, space, KeyRange::ALL, &mut |stored, key, value| {
+                if !own.values.contains_key(stored) {
+                    after = visit(stored, key, moment.each(value));
+                }
+                after
+            })?;
+        }
+        for stored in own.values.iter().filter_map(|(stored, value)| value.map(|_| stored)) {
+            if after.is_continue()
+                && let Some(key) = space.decode_key(stored)
+            {
+                after = visit(stored, key, own.entry(stored, moment));
+            }
         }
         Ok(())
+    }
+
+    /// Removes stored keys whose values have expired, and which commands therefore take for absent: if the clock is set
+    /// back, they would be there again.
+    fn delete_expired(&mut self, stored: &[&'g [u8]]) -> Result<(), Error> {
+        stored.iter().try_for_each(|stored| self.delete_if_expired(stored).map(drop))
     }
 
     /// Removes every key of the selected database of an engine with hash slots, slot by slot and at once, not with
@@ -67,28 +99,31 @@ impl<'g> Txn<'g> {
     }
 
     /// Selects the database `space`, and returns all its keys with their values, as left by the earlier commands of
-    /// the group.
-    fn all_of(&mut self, space: Database) -> Result<Vec<Pair<'g>>, Error> {
+    /// the group. Adds the stored keys whose values have expired to `expired`.
+    fn all_of(&mut self, space: Database, expired: &mut Vec<&'g [u8]>) -> Result<Vec<Pair<'g>>, Error> {
         let (arena, mut all, mut failed) = (self.arena(), Vec::new(), Ok(()));
         self.select(space);
-        self.scan(KeyRange::ALL, &mut |key, entry| {
-            let key = &*arena.alloc_slice_copy(key);
+        self.scan_unfiltered(&mut |stored, key, entry| {
             let entry = match entry {
-                Ok(entry) => Some((entry.value.to_vec(), entry.deadline)),
+                None => {
+                    expired.push(arena.alloc_slice_copy(stored));
+                    return ControlFlow::Continue(());
+                }
+                Some(Ok(entry)) => Some((entry.value.to_vec(), entry.deadline)),
                 // A corrupt value is moved as it is, so that it does not prevent the exchange of all other keys.
-                Err(error) if error.is_corrupt_value() => None,
-                Err(error) => {
+                Some(Err(error)) if error.is_corrupt_value() => None,
+                Some(Err(error)) => {
                     failed = Err(error);
                     return ControlFlow::Break(());
                 }
             };
-            all.push(Pair { key, entry });
+            all.push(Pair { key: arena.alloc_slice_copy(key), entry });
             ControlFlow::Continue(())
         })?;
         failed.map(|()| all)
     }
 
-    /// Exchanges the contents of two databases, in one commit of all their keys.
+    /// Exchanges the contents of two databases, in one commit of all their keys. Removes the values that have expired.
     ///
     /// # Errors
     ///
@@ -102,13 +137,15 @@ impl<'g> Txn<'g> {
     }
 
     fn swap_all(&mut self, one: Database, two: Database) -> Result<(), Error> {
-        let (of_one, of_two) = (self.all_of(one)?, self.all_of(two)?);
+        let mut expired = Vec::new();
+        let (of_one, of_two) = (self.all_of(one, &mut expired)?, self.all_of(two, &mut expired)?);
         let sides = [(one, &of_one, &of_two), (two, &of_two, &of_one)];
         // All checks that may fail come before the first removal.
         for (space, _, new) in sides {
             self.select(space);
             new.iter().try_for_each(|Pair { key, .. }| self.check_key(key))?;
         }
+        self.delete_expired(&expired)?;
         for (space, old, _) in sides {
             self.select(space);
             old.iter().try_for_each(|Pair { key, .. }| self.delete(key))?;
@@ -123,5 +160,70 @@ impl<'g> Txn<'g> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        engine::{Fsync, Kind, Location, OpenOptions},
+        store::{Store, tests::commit},
+    };
+
+    /// Expiration time that has passed: one millisecond after the epoch.
+    const PAST: u64 = 1;
+
+    /// Creates a store with a key in database 0 and one in database 1, and with expired values in databases 0, 1 and 2
+    /// that active expiration has not removed.
+    fn with_expired_values(kind: &str) -> Store {
+        let options = OpenOptions::new(Location::Memory, Fsync::No);
+        let store = Store::new(Kind::find(kind).unwrap().open(&options).unwrap(), Fsync::No);
+        commit(&store, |txn| {
+            for number in 0..3 {
+                txn.select(Database::new(number));
+                txn.put_with_expiration(b"expired", b"value", PAST)?;
+                if number < 2 {
+                    txn.put(b"key", b"value")?;
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+        store
+    }
+
+    /// Returns the numbers of stored keys of the databases 0, 1 and 2.
+    fn stored(store: &Store) -> [u64; 3] {
+        [0, 1, 2].map(|number| store.count_keys(Database::new(number)).unwrap())
+    }
+
+    #[test]
+    fn flushdb_removes_expired_values_and_those_that_its_transaction_has_written() {
+        for kind in ["map", "btree"] {
+            for number in 0..3 {
+                let store = with_expired_values(kind);
+                commit(&store, |txn| {
+                    txn.select(Database::new(number));
+                    txn.put_with_expiration(b"written", b"value", PAST)?;
+                    txn.put(b"deleted", b"value")?;
+                    txn.delete(b"deleted")?;
+                    txn.flush_database()
+                })
+                .unwrap();
+                let mut expected = [2, 2, 1];
+                expected[usize::from(number)] = 0;
+                assert_eq!(stored(&store), expected, "{kind}, database {number}");
+            }
+        }
+    }
+
+    #[test]
+    fn swapdb_removes_the_expired_values_of_both_databases() {
+        for kind in ["map", "btree"] {
+            let store = with_expired_values(kind);
+            commit(&store, |txn| txn.swap_databases(Database::new(0), Database::new(2))).unwrap();
+            assert_eq!(stored(&store), [0, 2, 1], "{kind}");
+        }
     }
 }

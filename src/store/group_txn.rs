@@ -138,6 +138,11 @@ impl<'g> Txn<'g> {
         self.space = Database::default();
     }
 
+    /// Returns the size in bytes of the memory for copies of keys and values, with its unused rest.
+    pub fn copied_bytes(&self) -> usize {
+        self.arena.allocated_bytes()
+    }
+
     /// Ends a request that is followed by others of the same commit request. Returns `true` if the store has hash
     /// slots, so that the request is committed separately.
     pub fn end_request(&mut self) -> bool {

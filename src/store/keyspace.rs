@@ -9,10 +9,7 @@ use super::{
     scan_cursors::ScanPosition,
 };
 use crate::engine::{KeyRange, key_value_headers::Entry};
-use std::{
-    ops::{Bound, ControlFlow},
-    sync::Arc,
-};
+use std::ops::{Bound, ControlFlow};
 
 /// Callback that receives a key and its value, both borrowed for the call, or the error of a value that cannot be
 /// read.
@@ -21,13 +18,6 @@ pub type VisitEntry<'v> = dyn FnMut(&[u8], Result<Entry<'_>, Error>) -> ControlF
 /// Callback that receives the index of a key in the list of keys to read, and its value, or `None` if the key does not
 /// exist or has expired.
 pub type VisitLookup<'v> = dyn FnMut(usize, Option<Entry<'_>>) + 'v;
-
-/// Stored keys that one step of an unordered engine's incremental scan has returned, the index of the next one to
-/// visit, and the engine's position behind them (0: end).
-type ScanStep = (Arc<[Box<[u8]>]>, usize, u64);
-
-/// Maximum number of keys whose values one step of an incremental scan reads in one call of the engine.
-const MAX_LOOKUP_KEYS: usize = 1024;
 
 /// Keys of one database. Expired values count as absent, except in `count`.
 pub trait Keyspace {
@@ -135,12 +125,11 @@ impl Store {
         count: usize,
         visit: &mut VisitStored<'_>,
     ) -> Result<u64, Error> {
+        if !self.info().capabilities.ordered {
+            return self.walk_without_order(space, cursor, count, visit);
+        }
         let place = self.cursors().find(space, cursor);
-        let next = if self.info().capabilities.ordered {
-            self.walk_in_order(space, place, count, visit)?
-        } else {
-            self.walk_without_order(space, place, count, visit)?
-        };
+        let next = self.walk_in_order(space, place, count, visit)?;
         Ok(next.map_or(0, |place| self.cursors().keep(space, place, cursor)))
     }
 
@@ -153,7 +142,7 @@ impl Store {
     ) -> Result<Option<ScanPosition>, Error> {
         let (first, mut last) = match place {
             ScanPosition::AfterKey { segment, key } => (segment, Some(key)),
-            ScanPosition::Begin | ScanPosition::InScanStep { .. } => (0, None),
+            ScanPosition::Begin => (0, None),
         };
         let mut left = count.max(1);
         for (number, segment) in space.raw_ranges(KeyRange::ALL).iter().enumerate().skip(first) {
@@ -178,72 +167,5 @@ impl Store {
             last = None;
         }
         Ok(None)
-    }
-
-    fn walk_without_order(
-        &self,
-        space: Database,
-        place: ScanPosition,
-        count: usize,
-        visit: &mut VisitStored<'_>,
-    ) -> Result<Option<ScanPosition>, Error> {
-        let count = count.max(1);
-        let (mut left, mut from, mut position) = match place {
-            ScanPosition::InScanStep { left, from, position } => (left, from, position),
-            ScanPosition::Begin | ScanPosition::AfterKey { .. } => self.gather(space, 0, count)?,
-        };
-        let mut visited = 0;
-        loop {
-            let rest = left.get(from..).unwrap_or_default();
-            let now = rest.get(..(count - visited).min(MAX_LOOKUP_KEYS)).unwrap_or(rest);
-            self.visit_all(space, now, visit)?;
-            (visited, from) = (visited + now.len(), from + now.len());
-            if from < left.len() && visited >= count {
-                return Ok(Some(ScanPosition::InScanStep { left, from, position }));
-            }
-            if from < left.len() {
-                continue;
-            }
-            if position == 0 {
-                return Ok(None);
-            }
-            if visited >= count {
-                return Ok(Some(ScanPosition::InScanStep { left: [].into(), from: 0, position }));
-            }
-            (left, from, position) = self.gather(space, position, count - visited)?;
-        }
-    }
-
-    /// Returns about `count` stored keys of the database from the engine's scan position `position` on, and the
-    /// position behind them. There may be fewer, or none, if keys of other databases are in between.
-    fn gather(&self, space: Database, position: u64, count: usize) -> Result<ScanStep, Error> {
-        let mut keys: Vec<Box<[u8]>> = Vec::new();
-        // The limit also counts keys of other databases, of which there may be many.
-        let mut left = count.max(MAX_LOOKUP_KEYS);
-        let next = self.walk_each(position, &mut |stored, _| {
-            if space.decode_key(stored).is_some() {
-                keys.push(stored.into());
-            }
-            left -= 1;
-            if left > 0 && keys.len() < count { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        })?;
-        Ok((keys.into(), 0, next))
-    }
-
-    /// Reads the stored keys `keys`, and calls `visit` for those that still exist and belong to the database `space`.
-    fn visit_all(
-        &self,
-        space: Database,
-        keys: &[Box<[u8]>],
-        visit: &mut VisitStored<'_>,
-    ) -> Result<(), Error> {
-        let keys: Vec<&[u8]> = keys.iter().map(Box::as_ref).collect();
-        self.read_each(&keys, &mut |index, value| {
-            if let (Some(stored), Some(value)) = (keys.get(index), value.transpose())
-                && let Some(key) = space.decode_key(stored)
-            {
-                let _visited = visit(stored, key, value);
-            }
-        })
     }
 }

@@ -21,6 +21,8 @@ mod multi_writer_engine_tests;
 pub mod pause_aware_clock;
 mod raw_scan;
 mod scan_cursors;
+mod scan_key_lists;
+mod scan_order;
 mod spawn_commit_threads;
 mod sync_primitives;
 mod sync_state;
@@ -28,6 +30,7 @@ mod syncing;
 #[cfg(test)]
 mod tests;
 mod txn_keyspace;
+mod unordered_scan;
 mod watch;
 mod write_set;
 
@@ -39,6 +42,7 @@ use database_keys::MarkerRecords;
 use fsync_policy::FsyncPolicy;
 use raw_scan::Source;
 use scan_cursors::ScanCursors;
+use scan_key_lists::UnorderedScans;
 use std::{
     hint::black_box,
     ops::ControlFlow,
@@ -132,6 +136,12 @@ pub trait Work: Send {
         }
     }
 
+    /// Called after the commit request has failed by itself because the engine has no room for it. Returns `true` if `run`
+    /// will execute only its first request from now on; the caller passes the rest again. `false` if it is atomic.
+    fn split(&mut self) -> bool {
+        false
+    }
+
     /// Returns the approximate number of bytes that the commit request writes, to limit the size of a commit group.
     fn bytes(&self) -> usize;
 
@@ -181,6 +191,7 @@ pub struct Store {
     /// Expiration times of keys that are kept in memory, for active expiration.
     expiry: Expiry,
     cursors: ScanCursors,
+    unordered_scans: UnorderedScans,
     watches: WatchTable,
     counted: CachedKeyStats,
     corrupt_reads: CorruptReads,
@@ -215,6 +226,7 @@ impl Store {
             unsynced: SyncTracker::new(MAX_UNSYNCED),
             expiry: Expiry::default(),
             cursors: ScanCursors::default(),
+            unordered_scans: UnorderedScans::default(),
             watches: WatchTable::default(),
             counted: CachedKeyStats::default(),
             corrupt_reads: CorruptReads::new(is_local),

@@ -1,4 +1,4 @@
-//! Positions of SCANs between their calls.
+//! Positions of SCANs of ordered engines between their calls.
 //!
 //! A key does not fit into the number that Redis' clients know as a cursor, so the positions are kept here. If
 //! there are too many, the oldest is discarded; a client that sends its cursor starts again, which SCAN allows: it
@@ -19,28 +19,22 @@ const MAX_SAVED: (usize, usize) = (64 << 10, 64 << 20);
 /// Largest cursor: integers up to this one are exact in every client, including JavaScript.
 const LARGEST: u64 = 1 << 52;
 
-/// Position of an incremental scan (SCAN) of the keys of a database.
+/// Position of an incremental scan (SCAN) of the keys of a database in an ordered engine.
 #[derive(Clone, Default)]
 pub(super) enum ScanPosition {
     /// Start of the scan, before all keys.
     #[default]
     Begin,
-    /// Position in an ordered engine: behind the stored key `key` in the range number `segment` of
-    /// [`Database::raw_ranges`].
+    /// Position behind the stored key `key` in the range number `segment` of [`Database::raw_ranges`].
     AfterKey { segment: usize, key: Arc<[u8]> },
-    /// Position in an unordered engine: before key `from` of the keys `left` of one step of the engine's scan.
-    /// `position` is the position of the engine's next step.
-    InScanStep { left: Arc<[Box<[u8]>]>, from: usize, position: u64 },
 }
 
 impl ScanPosition {
-    /// Returns the approximate size in bytes of the keys that the position holds.
+    /// Returns the size in bytes of the key that the position holds.
     fn bytes(&self) -> usize {
         match self {
             Self::Begin => 0,
             Self::AfterKey { key, .. } => key.len(),
-            // Shared by all positions within the step, of which few are kept.
-            Self::InScanStep { left, .. } => left.iter().map(|key| key.len() + size_of::<Box<[u8]>>()).sum(),
         }
     }
 }

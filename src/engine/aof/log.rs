@@ -5,7 +5,7 @@ use super::{
     append::{FrameWriter, prepare},
     file::{self, Storage},
     frame::{self, FrameChain, HEADER, PIECE},
-    record::Form,
+    record::{Form, SELECT_0},
     segment_record::Placed,
 };
 use std::{
@@ -54,6 +54,8 @@ pub(super) struct Writer {
     pub(super) places: Vec<Placed>,
     /// Id and running checksum that the next frame continues; `None` in a log without frames.
     pub(super) chain: Option<FrameChain>,
+    /// Index of the database that the records of a log without frames have selected at its end.
+    pub(super) database: u8,
     /// Length of the file in bytes, with a sync marker or padding that may follow the last batch.
     pub(super) prepared: u64,
     /// `true` if no frame among the complete batches of the AOF records that the last of them is durable. The sync
@@ -154,16 +156,25 @@ impl Aof {
         Ok(applied)
     }
 
-    /// Appends a start line, behind which frames follow, to an AOF that has no frames because Redis wrote it.
+    /// Appends a start line, behind which frames follow, to an AOF that has no frames because Redis wrote it. If its
+    /// records have selected another database than 0, `SELECT 0` precedes the line, because frames begin in database 0.
     fn start_section(&self, writer: &mut Writer, storage: &dyn Storage) -> Result<FrameChain> {
         let (begin, chain) = (self.len(), FrameChain::random(Form::Redis));
-        if let Err(error) = storage.write_all_at(&chain.start_line(begin), begin) {
-            writer.prepared = begin;
-            return Err(self.undo(storage, begin, error));
+        let select = if writer.database == 0 { &[][..] } else { SELECT_0 };
+        let at = begin + select.len() as u64;
+        let line = chain.start_line(at);
+        for (bytes, offset) in [(select, begin), (&line[..], at)] {
+            if bytes.is_empty() {
+                continue;
+            }
+            if let Err(error) = storage.write_all_at(bytes, offset) {
+                writer.prepared = begin;
+                return Err(self.undo(storage, begin, error));
+            }
+            // What follows is invalid without these bytes, so they must be durable first.
+            self.sync_storage(storage)?;
         }
-        // Frames are invalid without the start line, so it must be durable before them.
-        self.sync_storage(storage)?;
-        let end = begin + frame::START as u64;
+        let end = at + frame::START as u64;
         writer.chain = Some(chain);
         writer.prepared = end;
         self.len.store(end, Ordering::Release);

@@ -120,7 +120,7 @@ impl Aof {
         (engine, path): (&'static str, PathBuf),
         tail: ReplayEnd,
     ) -> Result<Self> {
-        let ReplayEnd { mut end, mut chain, lacks_sync_marker, .. } = tail;
+        let ReplayEnd { mut end, mut chain, database, lacks_sync_marker, .. } = tail;
         if end == 0 {
             let fresh = FrameChain::random(form);
             let line = fresh.start_line(0);
@@ -135,6 +135,7 @@ impl Aof {
             buffer: Vec::new(),
             places: Vec::new(),
             chain,
+            database,
             prepared: end,
             lacks_sync_marker,
             mark: 0,

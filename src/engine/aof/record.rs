@@ -1,6 +1,6 @@
 //! One record of the append-only file (AOF), a RESP command: encoding and decoding.
 
-use super::super::{Batch, WriteOp};
+use super::super::{Batch, Result, WriteOp};
 use crate::engine::key_value_headers::{self, Entry};
 use bumpalo::Bump;
 use std::{convert::Infallible, ops::Range};
@@ -17,8 +17,25 @@ pub(super) enum Form {
     Raw,
 }
 
-/// Maximum length of a key and of a value, in bytes: Redis' own limit (`proto-max-bulk-len`).
+/// Maximum length of a key, and of a value without its header, in bytes: Redis' own limit (`proto-max-bulk-len`).
 pub(in super::super) const MAX_LENGTH: usize = 512 << 20;
+
+/// Maximum length of a value with its header, in bytes.
+pub(in super::super) const MAX_STORED_VALUE: usize = MAX_LENGTH + key_value_headers::VALUE_HEAD;
+
+/// Fails if an AOF of `engine` cannot hold a key or a value of `batch`. Must be called before any write is applied.
+///
+/// # Errors
+///
+/// Errors of [`Batch::check_keys`] and [`Batch::check_lengths`].
+pub(in super::super) fn check_lengths(engine: &'static str, batch: &Batch<'_>) -> Result<()> {
+    // If the sum of all lengths is within the limit, so is each key and value.
+    if batch.bytes() <= MAX_LENGTH {
+        return Ok(());
+    }
+    batch.check_keys(engine, (0, MAX_LENGTH))?;
+    batch.check_lengths(engine, MAX_STORED_VALUE)
+}
 
 /// Appends the records of `batch` to `out`: between `MULTI` and `EXEC` if `group`, or if a write needs several
 /// records, so that a replay applies all of them or none. Before each record, `ready` is called with the length of
@@ -67,6 +84,7 @@ pub(super) fn encode<E>(
 pub(super) const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 pub(super) const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 pub(super) const FLUSH: &[u8] = b"*1\r\n$8\r\nFLUSHALL\r\n";
+pub(super) const SELECT_0: &[u8] = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n";
 
 /// First bytes of an AOF record that sets an expiration time.
 const PEXPIREAT: &[u8] = b"*3\r\n$9\r\nPEXPIREAT\r\n";
@@ -272,7 +290,7 @@ impl<'b> Cursor<'b> {
     #[inline]
     fn bulk(&mut self) -> Result<Range<usize>, DecodeStop> {
         self.literal(b"$", "a word must begin with '$'")?;
-        let length = self.number(MAX_LENGTH)?;
+        let length = self.number(MAX_STORED_VALUE)?;
         let start = self.at;
         self.at += length;
         self.literal(b"\r\n", "a word must end with CR LF where its length says")?;
@@ -299,7 +317,8 @@ pub(super) enum Meaning {
 #[derive(Default)]
 pub(super) struct State {
     form: Form,
-    database: u8,
+    /// Index of the selected database.
+    pub(super) database: u8,
     /// `true` if the records replayed so far allow that databases other than 0 contain keys.
     others: bool,
     /// `true` if the replay has added the marker record of expiration times (they are in use) to a batch since the last

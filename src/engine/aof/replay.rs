@@ -35,6 +35,8 @@ pub(in super::super) struct ReplayEnd {
     /// Number of records of the AOF before `end`, the offset at which the replay ended: `MULTI` and `EXEC` count,
     /// annotations and `SELECT` do not.
     pub(in super::super) records: u64,
+    /// Index of the database that the records before `end` have selected.
+    pub(super) database: u8,
     /// State from which a frame at `end` of the AOF continues; `None` in an AOF without frames.
     pub(super) chain: Option<FrameChain>,
     /// Offset up to which the AOF itself records that it was durable.
@@ -291,6 +293,8 @@ impl Reader {
             }
             let end = offset + frame::START as u64;
             (self.chain, self.synced, self.records_end) = (Some(chain), end, end);
+            // Frames begin in database 0. Earlier versions did not write `SELECT 0` before the start line.
+            self.state.database = 0;
             return Ok(frame::START);
         }
         Ok(0)
@@ -316,9 +320,10 @@ impl Reader {
 
     #[inline]
     fn note_end(&mut self, end: u64) {
-        let Self { records, chain, synced, records_end, tail, .. } = self;
+        let Self { state, records, chain, synced, records_end, tail, .. } = self;
         (tail.end, tail.records, tail.chain, tail.synced) = (end, *records, *chain, *synced);
         (tail.lacks_sync_marker, tail.overran) = (*records_end > *synced, false);
+        tail.database = state.database;
     }
 
     /// Classifies an invalid record or frame at the start of `window`: as an incomplete write at the end, or as

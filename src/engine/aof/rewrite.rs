@@ -17,7 +17,7 @@ use super::{
     frame::{self, FrameChain, HEADER},
     log::{Aof, Current},
     read_window::Window,
-    record::{DecodeStop, Form},
+    record::{DecodeStop, Form, SELECT_0},
 };
 use std::{
     fs::{self, File},
@@ -212,10 +212,13 @@ impl<'a> Fresh<'a> {
         Ok(())
     }
 
-    /// Copies the records of the old AOF's next frame, or skips its start line. Returns the number of bytes
-    /// consumed.
+    /// Copies the records of the old AOF's next frame, or skips its start line, or the `SELECT 0` before that. Returns
+    /// the number of bytes consumed.
     fn copy_frame(&mut self, bytes: &[u8], records: &mut Vec<u8>) -> Result<usize, DecodeStop> {
         let Some(chain) = &mut self.old_chain else {
+            if bytes.starts_with(SELECT_0) {
+                return Ok(SELECT_0.len());
+            }
             self.old_chain = Some(frame::read_start(bytes, self.copied)?);
             return Ok(frame::START);
         };

@@ -18,9 +18,6 @@ use std::{
 /// L1 cache.
 const PARTS: usize = 3 << 7;
 
-/// Number of positions of an incremental scan, of all positions up to `u64::MAX`, that belong to one part.
-const PLACES: u64 = u64::MAX / PARTS as u64;
-
 /// Number of keys from which a map is split into parts. A smaller map is expected to be in the processor's caches,
 /// where finding the part, and fetching keys together, costs more than it saves.
 const SPLIT_KEYS: usize = 8 << 10;
@@ -275,7 +272,7 @@ impl Table for HashTable {
             *position = part.first().map_or(PARTS, |(part, _)| part + 1);
             match visit_part(part.iter().map(|(_, entry)| *entry), range, visit) {
                 WalkControl::On => {}
-                WalkControl::Pause => return true,
+                WalkControl::Pause => return *position < PARTS,
                 WalkControl::Stop => return false,
             }
         }
@@ -284,11 +281,15 @@ impl Table for HashTable {
     }
 
     fn place(number: u64) -> Option<usize> {
-        usize::try_from(number / PLACES).ok()
+        usize::try_from(number % PARTS as u64).ok()
     }
 
     fn number(position: &usize) -> u64 {
-        *position as u64 * PLACES
+        *position as u64
+    }
+
+    fn position_number(&self, key: &[u8]) -> u64 {
+        part_of(self.hash(key)) as u64
     }
 
     fn is_past(&self, position: &usize, key: &[u8]) -> bool {

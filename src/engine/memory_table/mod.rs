@@ -19,7 +19,7 @@ mod tests;
 
 use super::{
     Batch, Engine, Error, Info, KeyRange, Location, OpenOptions, Result, VisitPair, VisitValue,
-    aof::{self, Aof, MAX_LENGTH},
+    aof::{self, Aof},
     walk_at_once,
 };
 pub(super) use concurrent::{KEYS, SharedTable, free_garbage};
@@ -153,7 +153,7 @@ impl<T: Table> Engine for MemoryEngine<T> {
     }
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
-        batch.check_lengths(self.shared.info.name, MAX_LENGTH)?;
+        aof::check_lengths(self.shared.info.name, batch)?;
         let Some(log) = &self.shared.log else {
             free_garbage(self.shared.table.write(batch));
             return Ok(());
@@ -188,6 +188,10 @@ impl<T: Table> Engine for MemoryEngine<T> {
         }
         let more = self.shared.table.walk(&mut place, visit);
         Ok(if more { T::number(&place) } else { 0 })
+    }
+
+    fn scan_part(&self, key: &[u8]) -> u64 {
+        self.shared.table.look(|table| table.position_number(key))
     }
 
     fn count(&self) -> Result<u64> {

@@ -144,7 +144,7 @@ pub(in super::super) trait Table: Default + Send + Sync + 'static {
     fn walk(&self, range: KeyRange<'_>, position: &mut Self::Position, visit: &mut VisitNext<'_>) -> bool;
 
     /// Returns the scan position with the given number, or `None` if this table's positions have no numbers: 0 is
-    /// before all pairs, and the others, up to `u64::MAX`, are spread over them.
+    /// before all pairs, and any other number up to `u64::MAX` is a position, too.
     fn place(_number: u64) -> Option<Self::Position> {
         None
     }
@@ -152,6 +152,12 @@ pub(in super::super) trait Table: Default + Send + Sync + 'static {
     /// Returns the number of a scan position, which [`Self::place`] converts back, or 0 if this table's positions have
     /// no numbers.
     fn number(_position: &Self::Position) -> u64 {
+        0
+    }
+
+    /// Returns the number of the last scan position from which a scan still visits `key`, or 0 if this table's
+    /// positions have no numbers.
+    fn position_number(&self, _key: &[u8]) -> u64 {
         0
     }
 

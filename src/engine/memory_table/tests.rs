@@ -1,7 +1,10 @@
 //! Tests of the engines as a whole: both tables, in memory and with an append-only file.
 
 use super::{
-    super::{Fsync, Kind},
+    super::{
+        Fsync, Kind,
+        aof::{MAX_LENGTH, MAX_STORED_VALUE},
+    },
     hash_table::HashTable,
     *,
 };
@@ -351,16 +354,19 @@ fn in_memory_there_is_nothing_to_rewrite_or_to_block_on() {
 #[test]
 fn key_or_value_that_is_too_long_fails_the_whole_batch() {
     let engine = map::KIND.open(&options(Location::Memory)).unwrap();
-    let long = vec![0; MAX_LENGTH + 1];
+    let long = vec![0; MAX_STORED_VALUE + 1];
     let mut batch = Batch::default();
     batch.put(b"short", b"");
-    batch.put(&long, b"");
+    batch.put(&long[..=MAX_LENGTH], b"");
     assert!(matches!(engine.write(&batch, false), Err(Error::KeyLength { .. })));
     let mut batch = Batch::default();
     batch.put(b"short", b"");
     batch.put(b"key", &long);
     assert!(matches!(engine.write(&batch, false), Err(Error::Unsupported { .. })));
     assert_eq!(engine.count().unwrap(), 0);
+    let mut batch = Batch::default();
+    batch.put(&long[..MAX_LENGTH], &long[..MAX_STORED_VALUE]);
+    aof::check_lengths("map", &batch).unwrap();
 }
 
 #[test]

@@ -116,6 +116,10 @@ impl Engine for Slowed {
         self.slowly(|| self.engine.scan_step(position, visit))
     }
 
+    fn scan_part(&self, key: &[u8]) -> u64 {
+        self.engine.scan_part(key)
+    }
+
     fn count(&self) -> Result<u64> {
         self.engine.count()
     }

@@ -1,6 +1,9 @@
 //! Tests of an AOF on full disks and with I/O errors.
 
-use super::*;
+use super::{
+    redis_logs::{ENDS_IN_DATABASE_3, appended_to_database_3},
+    *,
+};
 use io::ErrorKind;
 
 /// File that takes `room` more bytes, then fails with `kind`; syncs fail if `no_sync`, truncations if `no_cut`.
@@ -137,6 +140,32 @@ fn a_disk_that_fills_up_between_two_pieces_undoes_the_batch() {
     let headers = headers(&fs::read(&path).unwrap());
     assert!(headers.len() >= 3 + batch(&large).bytes().div_ceil(PIECE));
     assert!(headers.iter().all(|(_, header)| header.frame().body <= PIECE));
+}
+
+/// The first write to an AOF of Redis may fail at any byte of the `SELECT 0` and the start line before it: an AOF that can
+/// still be cut is then as before, and one that cannot be cut is completed after a restart.
+#[test]
+fn first_write_to_a_log_of_redis_may_fail_at_any_byte() {
+    let (batches, expected) = appended_to_database_3();
+    for (room, no_cut) in
+        (0..record::SELECT_0.len() + frame::START).flat_map(|room| [(room, false), (room, true)])
+    {
+        let (_directory, path) = scratch();
+        fs::write(&path, ENDS_IN_DATABASE_3).unwrap();
+        let (mut log, faulty) = open_faulty(&path, room, ErrorKind::StorageFull);
+        faulty.no_cut.store(no_cut, Ordering::Relaxed);
+        assert!(append(&log, &batches[0], true).0.unwrap_err().is_rolled_back() != no_cut);
+        let written = if no_cut { room } else { 0 };
+        assert_eq!(fs::read(&path).unwrap().len(), ENDS_IN_DATABASE_3.len() + written);
+        *faulty.room.lock().unwrap() = usize::MAX;
+        if no_cut {
+            drop((log, faulty));
+            log = open(&path).unwrap().0;
+        }
+        batches.iter().for_each(|batch| append(&log, batch, true).0.unwrap());
+        log.close().unwrap();
+        assert_eq!(open(&path).unwrap().1, expected, "{room} bytes, cannot be cut: {no_cut}");
+    }
 }
 
 /// Padding behind a batch is written only if there is space for all of it; without space, batches are written

@@ -1,6 +1,7 @@
 //! Tests of AOFs that Redis wrote: an incomplete write at the end is cut off, corruption is refused.
 
 use super::*;
+use crate::engine::key_value_headers;
 use std::convert::Infallible;
 
 /// Encodes a batch as an AOF of Redis does: without frames.
@@ -124,7 +125,7 @@ fn damage_is_named_with_its_offset() {
         ("*3\r\n$3\r\nSET\r\n$1\r\nk\r\nX1\r\nv\r\n", 20, "a word must begin with '$'"),
         ("*3\r\n$3\r\nSET\r\n$2\r\nk\r\n$1\r\nv\r\n", 19, "a word must end with CR LF where its length says"),
         ("*3\r\n$3\r\nSET\r\n$-1\r\n", 14, "a length must be a number"),
-        ("*3\r\n$3\r\nSET\r\n$536870913\r\n", 22, "a length that is too large"),
+        ("*3\r\n$3\r\nSET\r\n$536870929\r\n", 22, "a length that is too large"),
         ("*3\r\n$99999999999999999999999\r\n", 13, "a length that is too large"),
         ("*0\r\n", 1, "a command without words"),
         ("*\r\n", 1, "a length must be a number"),
@@ -168,7 +169,7 @@ fn a_length_beyond_the_end_is_a_torn_tail() {
     let (_directory, path) = scratch();
     let good = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n".as_slice();
     for tail in
-        ["*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\nvvv", "*2147483647\r\n$1\r\nx\r\n", "#TS:17", "#"]
+        ["*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870928\r\nvvv", "*2147483647\r\n$1\r\nx\r\n", "#TS:17", "#"]
     {
         let (state, file) = open_bytes(&path, &[good, tail.as_bytes()].concat());
         assert_eq!(state.len(), 1);
@@ -200,4 +201,70 @@ fn log_written_by_redis_is_read() {
     assert_eq!(open_bytes(&path, longer.as_bytes()).0, pairs(&[("sp ace", "v"), ("y", "2")]));
     let flushed = format!("{longer}*2\r\n$7\r\nFLUSHDB\r\n$5\r\nasync\r\n");
     assert_eq!(open_bytes(&path, flushed.as_bytes()).0, State::new());
+}
+
+/// AOF of Redis that ends with database 3 selected.
+pub(super) const ENDS_IN_DATABASE_3: &str = "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n\
+    *3\r\n$3\r\nSET\r\n$1\r\nx\r\n$2\r\nx0\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n\
+    *3\r\n$3\r\nSET\r\n$1\r\na\r\n$2\r\na3\r\n*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$2\r\nb3\r\n";
+
+/// Returns the batches of database 0 that the tests append to [`ENDS_IN_DATABASE_3`], and the content then.
+pub(super) fn appended_to_database_3() -> ([Batch<'static>; 2], State) {
+    let in_3 = |key: &str| [&key_value_headers::key_head(3), key.as_bytes()].concat();
+    let batches = [batch(&[put(b"a", b"new")]), batch(&[put(b"b", b"1"), delete(b"b"), delete(b"x")])];
+    let content = State::from([
+        (b"a".to_vec(), b"new".to_vec()),
+        (in_3("a"), b"a3".to_vec()),
+        (in_3("b"), b"b3".to_vec()),
+        (key_value_headers::KEY_HEADERS_RECORD.to_vec(), b"1".to_vec()),
+    ]);
+    (batches, content)
+}
+
+/// Writes to database 0 stay there, after a close, after a kill and in a rewritten AOF. redis-server needs `SELECT 0`
+/// before them.
+#[test]
+fn writes_behind_a_log_that_ends_in_another_database_are_of_database_0() {
+    let (batches, expected) = appended_to_database_3();
+    for (closed, rewritten) in [(false, false), (true, false), (true, true)] {
+        let (_directory, path) = scratch();
+        let (_, file) = open_bytes(&path, ENDS_IN_DATABASE_3.as_bytes());
+        assert_eq!(file, ENDS_IN_DATABASE_3.as_bytes());
+        let (log, mut state) = open(&path).unwrap();
+        let mut append = |batch: &Batch<'_>| log.append(batch, true, || apply(&mut state, batch)).unwrap();
+        if rewritten {
+            // The scan sees nothing: all is in the copied part.
+            log.rewrite(|_| {
+                batches.iter().for_each(&mut append);
+                false
+            })
+            .unwrap();
+            let content = State::from([(b"a".to_vec(), b"new".to_vec())]);
+            log.close().unwrap();
+            assert_eq!(open(&path).unwrap().1, content);
+            continue;
+        }
+        batches.iter().for_each(append);
+        assert_eq!(state, expected);
+        let bytes = fs::read(&path).unwrap();
+        let plain = [ENDS_IN_DATABASE_3.as_bytes(), record::SELECT_0].concat();
+        assert!(bytes.starts_with(&plain), "{}", bytes.escape_ascii());
+        assert!(frame::read_start(&bytes[plain.len()..], plain.len() as u64).is_ok());
+        if closed {
+            log.close().unwrap();
+        }
+        drop(log);
+        assert_eq!(open(&path).unwrap().1, expected, "closed: {closed}");
+    }
+}
+
+/// Earlier versions appended the start line without `SELECT 0`.
+#[test]
+fn frames_behind_a_log_that_ends_in_another_database_are_of_database_0() {
+    let (batches, expected) = appended_to_database_3();
+    let mut image = Image::after(ENDS_IN_DATABASE_3.as_bytes(), State::new());
+    for batch in &batches {
+        image.append(batch);
+    }
+    assert_eq!(read(&image.bytes).unwrap().1, expected);
 }

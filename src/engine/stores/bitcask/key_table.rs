@@ -190,6 +190,10 @@ impl Table for KeyTable {
         HashTable::number(position)
     }
 
+    fn position_number(&self, key: &[u8]) -> u64 {
+        self.map.position_number(key)
+    }
+
     fn is_past(&self, position: &Self::Position, key: &[u8]) -> bool {
         self.map.is_past(position, key)
     }

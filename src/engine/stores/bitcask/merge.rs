@@ -18,7 +18,9 @@ use super::{
     segment::Segment,
     space_reserve::Fruitless,
 };
-use crate::engine::{Batch, Error, KeyRange, Result, files, key_value_headers, memory_table::Table};
+use crate::engine::{
+    Batch, Error, KeyRange, Result, aof::MAX_STORED_VALUE, files, key_value_headers, memory_table::Table,
+};
 use std::{
     cmp::Reverse,
     ops::ControlFlow,
@@ -77,12 +79,18 @@ fn value_to_move(from: &Segment, key: &[u8], place: ValuePosition) -> Result<Vec
             let error = error.of_value(0, key, true);
             if !key_value_headers::is_corrupt(&value) {
                 log::warn!("{NAME}: a merge moves a corrupt value as it is: {error}");
-                value.splice(..0, key_value_headers::CORRUPT);
+                mark_as_corrupt(&mut value, MAX_STORED_VALUE);
             }
         }
         Err(error) => return Err(error),
     }
     Ok(value)
+}
+
+/// Puts the prefix [`key_value_headers::CORRUPT`] before a corrupt value, and cuts the result off at `max` bytes.
+fn mark_as_corrupt(value: &mut Vec<u8>, max: usize) {
+    value.splice(..0, key_value_headers::CORRUPT);
+    value.truncate(max);
 }
 
 /// Write that a merge appends again: a put with the old position of the value and the value, or a delete (`None`).
@@ -353,5 +361,22 @@ impl Files {
             let _at_work = self.write(&mut writer, &batch, false)?;
         }
         Ok(batch.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Otherwise no start could read the segment with the value.
+    #[test]
+    fn corrupt_value_does_not_become_longer_than_a_value_may_be() {
+        const MAX: usize = 40;
+        for length in 0..=MAX {
+            let mut value = vec![b'v'; length];
+            mark_as_corrupt(&mut value, MAX);
+            let kept = length.min(MAX - key_value_headers::VALUE_HEAD);
+            assert_eq!(value, [&key_value_headers::CORRUPT[..], &vec![b'v'; kept]].concat());
+        }
     }
 }

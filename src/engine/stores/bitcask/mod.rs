@@ -32,7 +32,7 @@ mod tests;
 
 use crate::engine::{
     Batch, Check, Engine, Error, Gauge, Info, KeyRange, Kind, OpenOptions, Result, VisitEach, VisitPair,
-    VisitValue, aof::MAX_LENGTH, files,
+    VisitValue, aof, files, memory_table::Table,
 };
 use background::Background;
 use description::{INFO, NAME};
@@ -90,7 +90,7 @@ impl Engine for Bitcask {
     }
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
-        batch.check_lengths(NAME, MAX_LENGTH)?;
+        aof::check_lengths(NAME, batch)?;
         let mut writer = self.files.lock_writer();
         if let Err(error) = self.files.check_space(&mut writer, batch) {
             drop(writer);
@@ -128,6 +128,10 @@ impl Engine for Bitcask {
         let next =
             self.files.walk(position, &mut |key, value| up_to_error(&mut failed, key, value, visit))?;
         failed.map_or(Ok(next), Err)
+    }
+
+    fn scan_part(&self, key: &[u8]) -> u64 {
+        self.files.table.look(|table| table.position_number(key))
     }
 
     fn walk_each(&self, position: u64, visit: &mut VisitEach<'_>) -> Result<u64> {

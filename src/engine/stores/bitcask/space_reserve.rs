@@ -1,5 +1,6 @@
 //! Disk space of `bitcask`: the maximum length of a segment, and the reserve for merges and deletes.
 
+use crate::engine::files::file_system_size;
 use std::{
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -92,14 +93,6 @@ impl Space {
         let used: u64 = files.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum();
         self.capacity.load(std::sync::atomic::Ordering::Relaxed).saturating_sub(used)
     }
-}
-
-/// Returns the size and the free space of the file system of `directory`, in bytes, or `None` if they cannot be read.
-fn file_system_size(directory: &Path) -> Option<(u64, u64)> {
-    let found = nix::sys::statvfs::statvfs(directory).ok()?;
-    let bytes = |blocks: f64| (blocks * found.fragment_size() as f64) as u64;
-    let (total, free) = (bytes(found.blocks() as f64), bytes(found.blocks_available() as f64));
-    (total > 0).then_some((total, free))
 }
 
 #[cfg(test)]

@@ -164,15 +164,27 @@ impl Lmdb {
         fail(error, &self.path, self.env.info().map_size as u64)
     }
 
-    /// Converts the error of a failed write. A commit that runs out of space is aborted ([`Error::Full`]): its pages,
-    /// even written ones, are not part of the tree, and the next transaction starts from the state before.
-    fn fail_write(&self, error: heed::Error) -> Error {
+    /// Converts the error of a failed write of `batch`. A commit that runs out of space is aborted ([`Error::Full`]): its
+    /// pages, even written ones, are not part of the tree, and the next transaction starts from the state before. If the
+    /// meta page may have been written, LMDB itself fails the next transaction.
+    fn fail_write(&self, error: heed::Error, batch: &Batch<'_>) -> Error {
+        let full =
+            |detail| Error::Full { engine: NAME, detail: format!("{}: {detail}", self.path.display()) };
         match error {
-            heed::Error::Io(source) if error::is_out_of_space(&source) => {
-                Error::Full { engine: NAME, detail: format!("{}: {source}", self.path.display()) }
+            heed::Error::Io(source) if error::is_out_of_space(&source) => full(source.to_string()),
+            heed::Error::Io(source) if is_short_write(&source) && self.lacks_space_for(batch) => {
+                full("too little space on the disk".into())
             }
             error => self.fail(error),
         }
+    }
+
+    /// Returns `true` if the free space of the disk is less than `batch` may need.
+    fn lacks_space_for(&self, batch: &Batch<'_>) -> bool {
+        /// Maximum number of bytes of short values, and of the tree, that LMDB writes in one call.
+        const PAGES: u64 = 64 * 4096;
+        let needed = batch.bytes() as u64 + PAGES;
+        files::file_system_size(&self.path).is_some_and(|(_, free)| free < needed)
     }
 
     fn begin_read(&self) -> Result<ReadTransaction<'_>> {
@@ -192,6 +204,11 @@ impl Lmdb {
         };
         Some(KeyRange { start, ..range })
     }
+}
+
+/// Returns `true` for EIO, which LMDB also reports if the disk had space for only a part of a write.
+fn is_short_write(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(nix::errno::Errno::EIO as i32)
 }
 
 /// Returns `true` if LMDB does not sync commits.
@@ -324,7 +341,7 @@ impl Engine for Lmdb {
             }
             txn.commit()
         };
-        commit().map_err(|error| self.fail_write(error))?;
+        commit().map_err(|error| self.fail_write(error, batch))?;
         // Under `always` LMDB syncs the commit before it becomes visible. The other policies do not promise
         // this order, and request no sync.
         if sync && self.commits_unsynced.load(Ordering::Relaxed) { self.sync() } else { Ok(()) }

@@ -107,6 +107,10 @@ impl Engine for Redis {
         self.0.walk(slot, visit).map(u64::from)
     }
 
+    fn scan_part(&self, key: &[u8]) -> u64 {
+        u64::from(self.0.keys.slot(key))
+    }
+
     fn count(&self) -> Result<u64> {
         self.0.count()
     }

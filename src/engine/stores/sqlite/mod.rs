@@ -5,7 +5,7 @@ mod pool;
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
     Gauge, Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, Tool,
-    VisitPair, VisitValue, WriteOp, Writers,
+    VisitPair, VisitValue, WriteOp, Writers, error,
     files::{self, FirstDirectory},
 };
 use pool::{Pool, Settings, set_synchronous, settings};
@@ -95,8 +95,22 @@ const OWN_FILES: u64 = 16;
 
 const DATA: &str = "data.sqlite3";
 const LOG: &str = "data.sqlite3-wal";
+const LOG_INDEX: &str = "data.sqlite3-shm";
 /// Name of the lock file that excludes other processes; SQLite itself would admit them.
 const LOCK: &str = "lock";
+
+/// Size of a page in the WAL, in bytes: SQLite's default, without the header of the page.
+const PAGE: u64 = 4096;
+
+/// Number of bytes of a long key or value in one page.
+const PAGE_CONTENT: u64 = 4092;
+
+/// Size of a region of the index of the WAL, in bytes. SQLite extends the index by one region, or by two where a memory
+/// page has 64 KiB.
+const REGION: u64 = 32 << 10;
+
+/// Number of pages of the WAL in the first region of its index; each further region has some more.
+const PAGES_PER_REGION: u64 = 4062;
 
 /// Application id in the file's header, which distinguishes the file from other programs' databases: "kvb1".
 const APPLICATION: i32 = 0x6b76_6231;
@@ -140,7 +154,44 @@ struct Files {
     /// The WAL, opened separately so that syncs can run during SQLite's commits. SQLite holds no locks on this
     /// file that closing it would release.
     log: File,
+    /// The index of the WAL, opened separately to allocate its disk space. Must be closed after all connections: POSIX
+    /// releases SQLite's locks on the index when any of its descriptors is closed.
+    log_index: File,
     _lock: File,
+}
+
+impl Files {
+    /// Allocates the disk space of the index of the WAL for a commit of `batch`. SQLite itself would extend the index
+    /// only when the whole commit is in the WAL: if the disk had no space, the write would fail, and be there after a
+    /// restart. The caller must hold the lock of the connection that writes.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Error::Full`] without space for the index; nothing was written then.
+    fn reserve_log_index(&self, batch: &Batch<'_>) -> Result<()> {
+        let length = |file: &File| match file.metadata() {
+            Ok(found) => Ok(found.len()),
+            Err(error) => Err(Error::io("read", &self.path)(error)),
+        };
+        let pages = length(&self.log)? / PAGE + most_pages(batch);
+        // SQLite allocates the first region when it opens the WAL.
+        if pages <= PAGES_PER_REGION {
+            return Ok(());
+        }
+        let needed = pages.div_ceil(PAGES_PER_REGION).next_multiple_of(2) * REGION;
+        let present = length(&self.log_index)?;
+        if needed <= present {
+            return Ok(());
+        }
+        match files::allocate(&self.log_index, present, needed - present) {
+            Err(error) if error::is_out_of_space(&error) => {
+                let path = self.path.join(LOG_INDEX);
+                Err(Error::Full { engine: NAME, detail: format!("{}: {error}", path.display()) })
+            }
+            // Where the file system cannot allocate space in advance, SQLite extends the index.
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Sqlite {
@@ -174,10 +225,13 @@ impl Sqlite {
         create(&writer).and_then(|()| begin_log(&writer)).map_err(fail)?;
         let log = path.join(LOG);
         let log = File::open(&log).map_err(Error::io("open", log))?;
+        let log_index = path.join(LOG_INDEX);
+        let opened = File::options().read(true).write(true).open(&log_index);
+        let log_index = opened.map_err(Error::io("open", log_index))?;
         // SQLite creates a new WAL file after each clean shutdown.
         files::sync_dir(path)?;
         place.end()?;
-        let files = Some(Files { path: path.into(), log, _lock: lock });
+        let files = Some(Files { path: path.into(), log, log_index, _lock: lock });
         let most = options.max_files.clamp(INFO.open_files.least, INFO.open_files.most) - OWN_FILES;
         let (readers, writer) = (Pool::new(settings, most as usize / 2), Mutex::new(writer));
         Ok(Self { readers, writer, files, commits_unsynced: commits_unsynced(options) })
@@ -228,6 +282,16 @@ fn begin_log(connection: &Connection) -> rusqlite::Result<()> {
     /// Version of the schema of the store's table, in the header of the SQLite file (`user_version`).
     const VERSION: i32 = 1;
     connection.pragma_update(None, "user_version", VERSION)
+}
+
+/// Returns an upper bound of the number of pages that a commit of `batch` appends to the WAL.
+fn most_pages(batch: &Batch<'_>) -> u64 {
+    /// Number of pages of the two trees that each write of many changes, at most.
+    const PER_WRITE: u64 = 8;
+    /// Number of pages that a commit of few writes changes in addition.
+    const PER_COMMIT: u64 = 64;
+    // Keys are stored twice.
+    batch.bytes() as u64 * 2 / PAGE_CONTENT + batch.len() as u64 * PER_WRITE + PER_COMMIT
 }
 
 fn apply(connection: &mut Connection, batch: &Batch<'_>) -> rusqlite::Result<()> {
@@ -401,7 +465,11 @@ impl Engine for Sqlite {
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         batch.check_keys(NAME, self.key_limits())?;
-        apply(&mut self.writer(), batch).map_err(|error| {
+        let mut writer = self.writer();
+        if let Some(files) = &self.files {
+            files.reserve_log_index(batch)?;
+        }
+        apply(&mut writer, batch).map_err(|error| {
             match (error.sqlite_error_code(), self.fail(error)) {
                 // SQLite has rolled the transaction back.
                 (Some(ErrorCode::DatabaseCorrupt), Error::Library { engine, message }) => {
@@ -410,6 +478,7 @@ impl Engine for Sqlite {
                 (_, error) => error,
             }
         })?;
+        drop(writer);
         // Under `always` SQLite syncs the commit before it becomes visible.
         if sync && self.commits_unsynced.load(Ordering::Relaxed) { self.sync() } else { Ok(()) }
     }
@@ -544,11 +613,48 @@ mod tests {
         }
     }
 
-    #[test]
-    fn failed_connection_fails_the_whole_read() {
+    fn on_disk() -> (tempfile::TempDir, PathBuf, Sqlite) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");
         let engine = Sqlite::open_at(&path, &OpenOptions::for_check(&path)).unwrap();
+        (dir, path, engine)
+    }
+
+    /// The space that is reserved for a commit suffices: SQLite does not extend the index of the WAL. Nor does it shorten
+    /// the index.
+    #[test]
+    fn index_of_the_wal_has_the_reserved_length_after_a_commit() {
+        let (_dir, path, engine) = on_disk();
+        let length = |name| fs::metadata(path.join(name)).unwrap().len();
+        let (long, short) = (vec![b'v'; 20 << 20], [b'v'; 1000]);
+        let keys: Vec<_> =
+            (0..20_000_u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()).collect();
+        let put = |key, value| WriteOp::Put { key, value };
+        let mut reserved = Vec::new();
+        for ops in [
+            vec![put(b"few", b"small")],
+            keys.iter().map(|key| put(key, b"small")).collect(),
+            keys.iter().step_by(7).map(|key| put(key, &short)).collect(),
+            vec![put(b"key", &long)],
+            vec![put(&long[..9 << 20], b"value")],
+            keys.iter().map(|key| WriteOp::Delete { key }).collect(),
+        ] {
+            let batch = Batch::of(&ops);
+            checkpoint(&engine.writer()).unwrap();
+            assert_eq!(length(LOG), 0);
+            engine.files.as_ref().unwrap().reserve_log_index(&batch).unwrap();
+            reserved.push(length(LOG_INDEX));
+            engine.write(&batch, false).unwrap();
+            let pages = length(LOG) / PAGE;
+            assert!(pages <= most_pages(&batch), "{pages} pages, {} writes", ops.len());
+            assert_eq!(reserved.last(), Some(&length(LOG_INDEX)));
+        }
+        assert!(reserved.is_sorted() && reserved[0] < reserved[1], "{reserved:?}");
+    }
+
+    #[test]
+    fn failed_connection_fails_the_whole_read() {
+        let (dir, path, engine) = on_disk();
         fs::rename(path.join(DATA), dir.path().join("moved")).unwrap();
         fs::create_dir(path.join(DATA)).unwrap();
         for keys in [&[&b"a"[..], b"b"][..], &[&b"b"[..]]] {
