@@ -79,6 +79,8 @@ pub struct Session {
     pub discard_transaction: bool,
     /// Wait before the next request, set by WAIT and WAITAOF.
     pub wait: Option<WaitRequest>,
+    /// Delay of the reply to the current request, and of the requests that follow (DEBUG SLEEP).
+    pub sleep: Option<Duration>,
     /// Requests of other clients, if this client has sent MONITOR.
     pub feed: Option<MonitorFeed>,
 }
@@ -103,6 +105,7 @@ impl Session {
             replies: ReplyMode::On,
             discard_transaction: false,
             wait: None,
+            sleep: None,
             feed: None,
         }
     }

@@ -16,7 +16,7 @@ use crate::{
 };
 use std::{
     future::poll_fn,
-    io,
+    io, mem,
     pin::{Pin, pin},
     rc::Rc,
     sync::{Arc, atomic::Ordering},
@@ -31,6 +31,9 @@ use tokio::{
 
 /// Maximum size of an incomplete request, in bytes, that an idle connection keeps outside the read buffer.
 const PARTIAL_SIZE: usize = 16 << 10;
+
+/// Number of steps of a connection, such as refused requests, after which the worker serves other connections.
+const STEPS: u32 = 256;
 
 /// Error that ends a connection at once, without a further reply. QUIT, SHUTDOWN, a protocol error of RESP and the end
 /// of the client's stream are no such errors.
@@ -67,6 +70,8 @@ pub(super) struct Connection<S> {
     pub(super) progress: Progress,
     /// Requests queued since MULTI, and the watched keys; `None` before the first transaction command and after RESET.
     pub(super) transaction: Option<Box<Transaction>>,
+    /// `true` if bytes were received while a request waited, so that they have to be decoded after the others.
+    has_received_early: bool,
     /// Timer that ends the connection after `--timeout` without traffic, or after CLIENT KILL.
     idle: IdleTimer,
 }
@@ -86,6 +91,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             slow_read_detector: SlowReadDetector::default(),
             progress: Progress::default(),
             transaction: None,
+            has_received_early: false,
             idle,
         }
     }
@@ -117,8 +123,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             batch.reply.set_protocol(self.protocol);
             batch.reply.set_limit(as_size(&self.local.shared.context.live.output_buffer_limit));
             batch = self.answer(batch).await?;
+            if batch.reply.protocol() != self.protocol {
+                // HELLO or RESET: before its reply is sent, so that CLIENT LIST of others shows it from then on.
+                self.protocol = batch.reply.protocol();
+                self.session.client().set_protocol(self.protocol);
+            }
             self.send(&mut batch).await?;
-            self.protocol = batch.reply.protocol();
             if self.session.after != AfterReply::Continue {
                 self.stream.shutdown().await?;
                 return Ok(());
@@ -152,8 +162,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if let Some(lines) =
             self.session.feed.as_ref().map(MonitorFeed::take).filter(|lines| !lines.is_empty())
         {
+            batch.reply.set_limit(as_size(&self.local.shared.context.live.output_buffer_limit));
             batch.reply.raw(&lines);
-            return Poll::Ready(Ok(Some(batch)));
+            return Poll::Ready(match batch.reply.has_overflowed() {
+                true => Err(ConnectionEnd::Overflow),
+                false => Ok(Some(batch)),
+            });
         }
         let mut space = ReadBuf::new(batch.input.space());
         let read = Pin::new(&mut self.stream).poll_read(cx, &mut space);
@@ -189,7 +203,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Executes every complete request that `batch` has received. Replies are collected in `batch`, and sent here only
     /// when they reach [`REPLY_SIZE`].
     async fn answer(&mut self, mut batch: Box<RequestBatch>) -> Result<Box<RequestBatch>, ConnectionEnd> {
+        let mut steps = 0_u32;
         loop {
+            if !self.session.authenticated && self.local.shared.context.live.password().is_none() {
+                // The password was removed after the client connected.
+                self.session.authenticated = true;
+            }
             self.decoder.set_limits(limits(&self.local, &self.session));
             let decoded = self.decoder.decode(&mut batch.input, &mut batch.requests);
             let full = self.decoder.is_full(&batch.requests);
@@ -197,8 +216,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             batch.look_up(&shared.commands, &shared.context.store, self.session.space);
             self.local.stats().commands.fetch_add(batch.requests.len() as u64, Ordering::Relaxed);
             while let Some(step) = self.next_step(&batch) {
-                let begin = StepStart::of(&step, &batch, &self.session);
+                let mut begin = StepStart::of(&step, &batch, &self.session);
                 batch = self.run(batch, step).await?;
+                if let Some(time) = self.session.sleep.take() {
+                    self.send_first(&mut batch, begin.take_reply_len()).await?;
+                    Box::pin(self.pause(time, &mut batch)).await?;
+                }
                 let is_midway = self.progress.has_begun();
                 begin.account(&self.local, &self.session, &mut batch);
                 request_stats::apply_reply_mode(&mut self.session, &mut batch, begin, is_midway);
@@ -214,7 +237,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 if self.session.after != AfterReply::Continue {
                     return Ok(batch);
                 }
-                if is_midway {
+                steps += 1;
+                if is_midway || steps.is_multiple_of(STEPS) {
                     yield_now().await;
                 }
             }
@@ -228,7 +252,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 self.session.after = AfterReply::Close;
                 return Ok(batch);
             }
-            if !full {
+            if !full && !mem::take(&mut self.has_received_early) {
                 return Ok(batch);
             }
         }
@@ -274,7 +298,37 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 return Ok(());
             }
         }
-        self.unless_killed(sleep(wait.time.saturating_sub(begin.elapsed()))).await
+        self.pause(wait.time.saturating_sub(begin.elapsed()), batch).await
+    }
+
+    /// Waits for `time`, or until the server is stopping. What the client sends meanwhile is received, up to a full read
+    /// buffer, so that the end of its stream ends the connection, as CLIENT KILL does.
+    async fn pause(&mut self, time: Duration, batch: &mut RequestBatch) -> Result<(), ConnectionEnd> {
+        let mut timer = pin!(sleep(time));
+        poll_fn(|cx| {
+            if self.session.client().is_killed() {
+                return Poll::Ready(Err(CloseReason::Killed.into()));
+            }
+            if self.local.is_stopping() {
+                return Poll::Ready(Ok(()));
+            }
+            while !batch.input.is_full() {
+                let mut space = ReadBuf::new(batch.input.space());
+                let Poll::Ready(outcome) = Pin::new(&mut self.stream).poll_read(cx, &mut space) else {
+                    break;
+                };
+                let len = space.filled().len();
+                outcome?;
+                if len == 0 {
+                    return Poll::Ready(Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()));
+                }
+                batch.input.advance(len);
+                self.local.stats().received.fetch_add(len as u64, Ordering::Relaxed);
+                self.has_received_early = true;
+            }
+            timer.as_mut().poll(cx).map(Ok)
+        })
+        .await
     }
 
     /// Syncs all writes on a blocking thread. Returns `true` if the sync has ended within `time` (zero: no limit),
@@ -394,9 +448,10 @@ impl IdleTimer {
     }
 
     /// Polls the timer while a read or a write of the socket is pending; ready when `--timeout` has passed without
-    /// traffic. Never ready without a timeout.
+    /// traffic. Never ready without a timeout, or for a client of MONITOR, which has nothing to send.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(limit) = self.context.live.timeout() else {
+        let is_monitor = self.client.monitors.load(Ordering::Relaxed);
+        let Some(limit) = self.context.live.timeout().filter(|_| !is_monitor) else {
             self.timer = None;
             return Poll::Pending;
         };

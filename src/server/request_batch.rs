@@ -42,6 +42,8 @@ pub(super) struct RequestBatch {
     pub hits: KeyHits,
     /// `true` if all requests of the batch have the same command.
     pub is_single_command: bool,
+    /// `true` if each write of the batch is committed by itself, because the engine had no room for all of them.
+    pub is_split: bool,
     /// Memory for the keys of read requests that are executed together; empty while none are executed.
     pub keys: Vec<&'static [u8]>,
 }
@@ -68,6 +70,7 @@ impl RequestBatch {
             next: 0,
             hits: KeyHits::default(),
             is_single_command: false,
+            is_split: false,
             keys: Vec::new(),
         }
     }
@@ -83,7 +86,8 @@ impl RequestBatch {
         idle.unwrap_or_else(|| Box::new(Self::new()))
     }
 
-    /// Returns empty buffers to the worker's pool, or frees them if they exceed [`MAX_POOLED`] or the pool is full.
+    /// Returns empty buffers to the worker's pool, or frees them if they exceed [`MAX_POOLED`], if their replies have
+    /// exceeded a client's limit, or if the pool is full.
     pub fn put(self: Box<Self>) {
         let bytes = self.capacity();
         if bytes > FREE_OFF_WORKER {
@@ -91,7 +95,7 @@ impl RequestBatch {
             spawn_blocking(move || drop(self));
             return;
         }
-        if bytes > MAX_POOLED {
+        if bytes > MAX_POOLED || self.reply.has_overflowed() {
             return;
         }
         POOL.with_borrow_mut(|pool| {
@@ -114,6 +118,7 @@ impl RequestBatch {
     pub fn look_up(&mut self, commands: &CommandTable, store: &Store, database: Database) {
         self.lookups.clear();
         self.next = 0;
+        self.is_split = false;
         self.lookups.reserve(self.requests.len());
         let (mut last, mut kinds) = (None, 0);
         for args in self.requests.from(0, self.input.bytes()) {

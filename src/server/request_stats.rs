@@ -48,6 +48,12 @@ impl StepStart {
         self.reply
     }
 
+    /// Returns the length of the reply buffer in bytes at the start of the step, whose replies the caller sends, so that
+    /// the replies of the step are the first of the buffer.
+    pub fn take_reply_len(&mut self) -> usize {
+        mem::take(&mut self.reply)
+    }
+
     pub fn of(step: &Step, batch: &RequestBatch, session: &Session) -> Self {
         let kind = match session.authenticated {
             false => Admission::Locked,
@@ -102,7 +108,7 @@ impl StepStart {
 
     /// Counts `count` adjacent requests of one command, out of `all` requests of a step that took `time`, as executed
     /// or as rejected; requests that were queued for EXEC, and those with an unknown command or subcommand, are not
-    /// counted. Returns the index of the command's counters if the requests were executed.
+    /// counted. Returns the index of the command's counters if the requests were executed or queued.
     fn count(
         self,
         local: &WorkerState,
@@ -115,7 +121,8 @@ impl StepStart {
                 local.stats().command(index.get())?.note(count, all, time);
                 return Some(index.get());
             }
-            Lookup::Known(..) if self.kind == Admission::Queue => {}
+            // CLIENT LIST shows a queued command as the last one.
+            Lookup::Known(_, index) if self.kind == Admission::Queue => return Some(index.get()),
             Lookup::Refused(_, _, Refusal::Subcommand) | Lookup::Unknown => {}
             Lookup::Known(_, index) | Lookup::Refused(_, index, _) => {
                 add(local, index, |stats| &stats.rejected, count);
@@ -187,8 +194,7 @@ fn log_request(
         context.spikes.note(if spec.has(FAST) { "fast-command" } else { "command" }, time);
     }
     if context.slow.wants(time) && !spec.has(SKIP_SLOWLOG) {
-        let name = client.labels().name.clone();
-        context.slow.add(without_secrets(spec, args), time, &client.peer, name);
+        context.slow.add(without_secrets(spec, args), time, &client.peer, &client.labels().name);
     }
     if context.monitors.any() && !spec.has(ADMIN) {
         context.monitors.show(client, without_secrets(spec, args));
@@ -198,12 +204,17 @@ fn log_request(
 /// Returns the arguments of a request, with passwords replaced as in Redis. The arguments are produced one by
 /// one, because there may be millions.
 fn without_secrets<'a>(spec: &Spec, args: Args<'a>) -> impl ExactSizeIterator<Item = &'a [u8]> {
-    let (has_secrets, mut secret) = (spec.has(SECRET_ARGS), 0);
+    let (has_secrets, mut secret, mut is_name) = (spec.has(SECRET_ARGS), 0, false);
     args.from(0).map(move |arg| {
         if secret > 0 {
             secret -= 1;
             return &b"(redacted)"[..];
         }
+        // A client may be named like an option of HELLO.
+        if mem::take(&mut is_name) {
+            return arg;
+        }
+        is_name = spec.name == "hello" && arg.eq_ignore_ascii_case(b"setname");
         // A name and a password follow AUTH, and a password the setting.
         secret = match arg {
             _ if !has_secrets => 0,

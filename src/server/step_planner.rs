@@ -80,6 +80,7 @@ pub(super) fn next_step(
     store: &Store,
 ) -> Option<Step> {
     let (first, lookup) = (batch.next, *batch.lookups.get(batch.next)?);
+    let is_one_by_one = mode == ClientMode::OneByOne || batch.is_split;
     let is_large = is_large_request(batch, first);
     let step = |kind| Step { kind, requests: first..first + 1, database, is_large };
     let is_locked = mode == ClientMode::BeforeAuth;
@@ -95,7 +96,7 @@ pub(super) fn next_step(
     Some(match spec.handler {
         Handler::Read(_) => {
             let joins = |spec: &Spec| matches!(spec.handler, Handler::Read(_));
-            let end = if mode == ClientMode::OneByOne { first + 1 } else { extend(batch, joins, |_| true) };
+            let end = if is_one_by_one { first + 1 } else { extend(batch, joins, |_| true) };
             Step { requests: first..end, ..step(StepKind::Read) }
         }
         Handler::Write(_) | Handler::DeleteEach(_) => {
@@ -103,15 +104,15 @@ pub(super) fn next_step(
             let joins = |spec: &Spec| {
                 (matches!(spec.handler, Handler::Read(_)) || spec.has(WRITE)) && !spec.has(WHOLE_KEYSPACE)
             };
-            let end = match mode {
-                ClientMode::OneByOne => first + 1,
+            let end = match is_one_by_one {
+                true => first + 1,
                 // With hash slots each write is a commit of its own: a pipeline is not atomic. Writes that read
                 // nothing are sent together.
-                _ if store.is_sharded() => {
+                false if store.is_sharded() => {
                     let joins = |index: &usize| batch.is_blind(*index) && !is_large_request(batch, *index);
                     first + (first..batch.lookups.len()).take_while(joins).count().max(1)
                 }
-                _ => extend(batch, joins, |spec| spec.has(WRITE)),
+                false => extend(batch, joins, |spec| spec.has(WRITE)),
             };
             let is_large = is_large || spec.has(WHOLE_KEYSPACE);
             Step { requests: first..end, is_large, ..step(StepKind::Write) }

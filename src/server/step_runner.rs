@@ -165,7 +165,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let store = &self.local.shared.context.store;
         let mut transaction =
             self.transaction.take().unwrap_or_else(|| Box::new(Transaction::new(store.clone())));
+        let limit = as_size(&self.local.shared.context.live.query_buffer_limit);
         match transaction.step(command) {
+            Ok(Some(CommitJob::Watch))
+                if !batch.args(batch.next).is_none_or(|args| transaction.can_watch(args, limit)) =>
+            {
+                batch.answer_one(|_, _, reply| {
+                    reply.error("ERR the watched keys are larger than --client-query-buffer-limit");
+                });
+            }
             Ok(Some(job)) => {
                 let begin = Instant::now();
                 transaction.job = Some(job);

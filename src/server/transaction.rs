@@ -48,6 +48,8 @@ pub(super) struct Transaction {
     store: Arc<Store>,
     queue: Option<Queue>,
     watched: HashSet<Watch>,
+    /// Memory of the watched keys in bytes.
+    watched_bytes: usize,
     /// Stored keys that the current commit job (WATCH) has added to the watched keys.
     added: Vec<Box<[u8]>>,
     pub job: Option<CommitJob>,
@@ -70,7 +72,7 @@ pub(super) fn append_stored<'k>(
 impl Transaction {
     pub fn new(store: Arc<Store>) -> Self {
         let (watched, added, result) = Default::default();
-        Self { store, queue: None, watched, added, job: None, result }
+        Self { store, queue: None, watched, watched_bytes: 0, added, job: None, result }
     }
 
     /// Returns `true` if the client has sent MULTI, and not yet EXEC or DISCARD.
@@ -98,6 +100,13 @@ impl Transaction {
             (Unwatch, _) => self.unwatch(),
         }
         Ok(None)
+    }
+
+    /// Returns `true` if the keys of the request WATCH fit into `limit` bytes (0: no limit), with those that the client
+    /// watches.
+    pub fn can_watch(&self, args: Args<'_>, limit: usize) -> bool {
+        let more: usize = args.from(1).map(watched_bytes).sum();
+        limit == 0 || self.watched_bytes + more <= limit
     }
 
     /// Queues a request for EXEC and replies `QUEUED`. If the command is not allowed, or the queue would exceed
@@ -148,12 +157,16 @@ impl Transaction {
     /// Unwatches all keys that the client watches.
     fn unwatch(&mut self) {
         self.watched.drain().for_each(|watch| self.store.unwatch(&watch));
+        self.watched_bytes = 0;
     }
 
     /// Unwatches the keys that the present WATCH has added, because it failed or is executed again.
     fn unwatch_added(&mut self) {
         for stored in mem::take(&mut self.added) {
-            self.watched.take(&*stored).iter().for_each(|watch| self.store.unwatch(watch));
+            if let Some(watch) = self.watched.take(&*stored) {
+                self.watched_bytes -= watched_bytes(watch.key());
+                self.store.unwatch(&watch);
+            }
         }
     }
 
@@ -230,6 +243,7 @@ impl Transaction {
         for key in args.from(1) {
             match txn.watch(key, &self.watched) {
                 Ok(Some(watch)) => {
+                    self.watched_bytes += watched_bytes(watch.key());
                     self.added.push(watch.key().into());
                     self.watched.insert(watch);
                 }
@@ -296,6 +310,11 @@ impl Transaction {
         reply.array(queue.commands.len());
         Some(Executed { queue, result })
     }
+}
+
+/// Returns the memory of a watched key in bytes.
+fn watched_bytes(key: &[u8]) -> usize {
+    key.len() + size_of::<Watch>()
 }
 
 /// Requests that EXEC has executed, with the replies of those that read or write keys.

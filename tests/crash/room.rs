@@ -4,7 +4,7 @@
 use crate::{
     faults::{FILLED, args, everything_is_there, fill, key, ok, set_until_refused, still_answers, value},
     kill,
-    support::{Client, KVBENCH, PATIENCE, RunToEnd, Server, disk::Disk, stores, stores_that},
+    support::{Client, KVBENCH, PATIENCE, RunToEnd, Server, disk::Disk, request, stores, stores_that},
 };
 use kvbench::engine::Fsync;
 use redis_protocol::resp2::types::OwnedFrame;
@@ -137,7 +137,6 @@ fn a_rewrite_without_room_harms_nothing() {
 /// Clients fill the disk; then deletes succeed, merges free what they deleted, and values are taken again.
 #[test]
 fn bitcask_deletes_and_merges_on_a_full_disk() {
-    let is_full = |reply: &OwnedFrame| matches!(reply, OwnedFrame::Error(text) if text.contains("is full"));
     for disk in Disk::all(64) {
         let server = start(disk.path(), "bitcask", Fsync::No, &[]);
         let mut client = server.connect();
@@ -183,6 +182,89 @@ fn bitcask_deletes_and_merges_on_a_full_disk() {
         let checked = Command::new(KVBENCH).args(["check", "data"]).current_dir(disk.path()).run_to_end();
         assert!(checked.status.success(), "{checked:?}");
     }
+}
+
+/// A pipeline is not atomic: of its requests only those are refused for which there is no room.
+#[test]
+fn deletes_of_a_pipeline_free_a_full_store() {
+    let Some(disk) = Disk::tmpfs("40m") else { return };
+    let server = start(disk.path(), "bitcask", Fsync::No, &[]);
+    let mut client = server.connect();
+    let large = vec![b'v'; 100_000];
+    let set = |key: usize| request(&[&b"SET"[..], key.to_string().as_bytes(), &large]);
+    let mut count = 0;
+    while client.call(&[&b"SET"[..], count.to_string().as_bytes(), &large]) == ok() {
+        count += 1;
+    }
+    let pipeline = (0..10).flat_map(|key| [request(&["DEL", &key.to_string()]), set(count + key)].concat());
+    client.send(pipeline.collect::<Vec<u8>>());
+    for key in 0..10 {
+        assert_eq!(client.reply(), OwnedFrame::Integer(1), "{key} of {count}");
+        client.reply();
+    }
+    assert!(server.terminate().success());
+}
+
+/// LMDB reports a write of which only a part has space as an I/O error.
+#[test]
+#[cfg(feature = "lmdb")]
+fn lmdb_takes_writes_again_after_a_value_that_has_space_for_a_part() {
+    for disk in Disk::all(64) {
+        let server = start(disk.path(), "lmdb", Fsync::No, &[]);
+        let ballast = disk.fill(20 << 20);
+        let mut client = server.connect();
+        let large = vec![b'v'; 100_000];
+        let mut count = 0;
+        let refused = loop {
+            match client.call(&[&b"SET"[..], count.to_string().as_bytes(), &large]) {
+                reply if reply == ok() => count += 1,
+                reply => break reply,
+            }
+        };
+        assert!(is_full(&refused), "{refused:?}");
+        assert_eq!(client.call(&["EXISTS", &count.to_string()]), OwnedFrame::Integer(0));
+        ballast.remove();
+        assert_eq!(client.call(&[&b"SET"[..], count.to_string().as_bytes(), &large]), ok());
+        assert_eq!(client.call(&["DBSIZE"]), OwnedFrame::Integer(count + 1));
+        assert!(server.terminate().success());
+    }
+}
+
+/// SQLite needs a longer index of its log when the whole commit is in the log: after a write that was refused for want of
+/// its space, the writes go on, and a restart does not find it.
+#[test]
+#[cfg(feature = "sqlite")]
+fn sqlite_refuses_a_commit_whose_index_has_no_space_as_a_whole() {
+    let large = vec![b'v'; 17_000_000];
+    let length_of_log = |disk: &Disk| disk.path().join("data/data.sqlite3-wal").metadata().unwrap().len();
+    let begin = || {
+        let disk = Disk::tmpfs("96m")?;
+        let server = start(disk.path(), "sqlite", Fsync::No, &[]);
+        assert_eq!(server.connect().call(&["SET", "small", "1"]), ok());
+        Some((disk, server))
+    };
+    let set_large = |server: &Server| server.connect().call(&[&b"SET"[..], b"large", &large]);
+    let exists = |server: &Server| server.connect().call(&["EXISTS", "large"]);
+    let Some((roomy, server)) = begin() else { return };
+    assert_eq!(set_large(&server), ok());
+    let needed = length_of_log(&roomy);
+    let Some((disk, server)) = begin() else { return };
+    // Half of what the index then needs.
+    let ballast = disk.fill(needed - length_of_log(&disk) + (16 << 10));
+    let refused = set_large(&server);
+    assert!(is_full(&refused), "{refused:?}");
+    ballast.remove();
+    assert_eq!(server.connect().call(&["SET", "small", "2"]), ok());
+    assert_eq!(exists(&server), OwnedFrame::Integer(0));
+    server.kill();
+    let server = start(disk.path(), "sqlite", Fsync::No, &[]);
+    assert_eq!(exists(&server), OwnedFrame::Integer(0));
+    assert_eq!(set_large(&server), ok());
+    assert!(server.terminate().success());
+}
+
+fn is_full(reply: &OwnedFrame) -> bool {
+    matches!(reply, OwnedFrame::Error(text) if text.contains("is full"))
 }
 
 /// Sets a key until there is space for its value.

@@ -53,6 +53,34 @@ fn a_walk_finds_all_that_stays_while_others_come_and_go() {
 }
 
 #[test]
+fn interleaved_scans_return_every_key() {
+    on_every_store(|running| {
+        let mut client = running.connect();
+        let keys: HashSet<String> = (0..500).map(|n| format!("key {n}")).collect();
+        for key in &keys {
+            client.send(request(&["SET", key, "v"]));
+        }
+        for _ in &keys {
+            client.expect("+OK\r\n");
+        }
+        // By scan: cursor (`None` at the end) and keys so far. Each scan has another COUNT.
+        let mut scans = vec![(Some("0".to_owned()), HashSet::new()); 10];
+        while scans.iter().any(|(cursor, _)| cursor.is_some()) {
+            for (number, (cursor, found)) in scans.iter_mut().enumerate() {
+                if let Some(now) = cursor.take() {
+                    let (next, keys) = step(&mut client, &now, &(7 + 10 * number).to_string());
+                    found.extend(keys);
+                    *cursor = Some(next).filter(|next| next != "0");
+                    // A scan that another client begins and does not end.
+                    step(&mut client, "0", "1");
+                }
+            }
+        }
+        assert!(scans.iter().all(|(_, found)| *found == keys), "{}", running.store);
+    });
+}
+
+#[test]
 fn a_lost_reply_can_be_asked_for_again() {
     on_every_store(|running| {
         let mut client = running.connect();

@@ -16,7 +16,6 @@ use crate::{
 };
 use std::{
     sync::atomic::Ordering,
-    thread,
     time::{Duration, SystemTime},
 };
 
@@ -25,7 +24,7 @@ const DEBUG: &[Spec] = &[
         Server, "1.0.0", "List the subcommands."),
     cmd!("debug|settle", 2, NO_KEY, Blocking(settle), ADMIN | NOSCRIPT | LOADING | STALE;
         Server, "1.0.0", "Wait until no write is left to be flushed, compacted or synced."),
-    cmd!("debug|sleep", 3, NO_KEY, Blocking(sleep), ADMIN | NOSCRIPT | LOADING | STALE;
+    cmd!("debug|sleep", 3, NO_KEY, Session(sleep), ADMIN | NOSCRIPT | LOADING | STALE | NO_MULTI;
         Server, "1.0.0", "Delay this connection for some seconds, with decimals."),
 ];
 
@@ -81,12 +80,14 @@ fn settle(context: &ServerState, _: Args<'_>, reply: &mut Reply) -> Result<(), E
     Ok(())
 }
 
-fn sleep(_: &ServerState, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
+/// Executes `DEBUG SLEEP seconds`: the connection delays the reply. In a transaction it is refused.
+fn sleep(session: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) {
     let seconds = str::from_utf8(args.get(2)).ok().and_then(|text| text.parse().ok());
-    let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    thread::sleep(time.ok_or("ERR value is not a valid float")?);
-    reply.ok();
-    Ok(())
+    session.sleep = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    match session.sleep {
+        Some(_) => reply.ok(),
+        None => reply.error("ERR value is not a valid float"),
+    }
 }
 
 /// Executes SHUTDOWN. SAVE and NOSAVE are about snapshot files, NOW and FORCE about replicas; kvbench has

@@ -27,7 +27,7 @@ pub struct SlowLogEntry {
     pub args: Vec<Vec<u8>>,
     /// Address of the client.
     pub peer: Box<str>,
-    /// Name that the client has given to its connection (CLIENT SETNAME).
+    /// Name that the client has given to its connection (CLIENT SETNAME): its first 128 bytes.
     pub name: Box<str>,
 }
 
@@ -63,7 +63,7 @@ impl SlowLog {
         args: impl ExactSizeIterator<Item = &'a [u8]>,
         time: Duration,
         peer: &str,
-        name: Box<str>,
+        name: &str,
     ) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let slow = SlowLogEntry {
@@ -72,7 +72,7 @@ impl SlowLog {
             micros: u64::try_from(time.as_micros()).unwrap_or(u64::MAX),
             args: shorten(args),
             peer: peer.into(),
-            name,
+            name: name.get(..BYTES).unwrap_or(name).into(),
         };
         let length = as_size(&self.length);
         let mut log = self.lock();

@@ -146,6 +146,123 @@ fn replies_before_wait_are_sent_first_as_by_redis() {
     }
 }
 
+/// Blocking threads answer DBSIZE, and there are 32 for each worker.
+#[test]
+fn sleeping_and_waiting_clients_hold_up_nobody_and_end_with_their_connection() {
+    let running = in_memory(&["--threads", "1"]);
+    let mut other = running.connect();
+    let words = [&["DEBUG", "SLEEP", "100000"][..], &["WAIT", "1", "100000000"]];
+    let sleepers: Vec<Client> = (0..80)
+        .map(|number| {
+            let mut client = running.connect();
+            client.send(request(words[number % 2]));
+            client
+        })
+        .collect();
+    await_lines(&mut other, 40, "cmd=wait");
+    assert_eq!(ask(&mut other, &["DBSIZE"]), b":0\r\n");
+    drop(sleepers);
+    await_lines(&mut other, 1, "id=");
+    // A stop does not wait for them either: this one would last for longer than the test.
+    let mut last = running.connect();
+    last.send(request(words[1]));
+    await_lines(&mut other, 1, "cmd=wait");
+    assert!(running.server.terminate().success());
+}
+
+/// Returns when as many lines of CLIENT LIST as expected contain `words`.
+fn await_lines(client: &mut Client, expected: usize, words: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let list = text(client, &["CLIENT", "LIST"]);
+        if list.lines().filter(|line| line.contains(words)).count() == expected {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{list}");
+    }
+}
+
+#[test]
+fn requests_that_arrive_during_wait_are_answered_afterwards() {
+    let running = in_memory(&[]);
+    let [mut client, mut other] = [running.connect(), running.connect()];
+    client.send(request(&["WAIT", "1", "300"]));
+    await_lines(&mut other, 1, "cmd=wait");
+    client.send("PING\r\nECHO a");
+    client.expect(":0\r\n+PONG\r\n");
+    client.send("b\r\n");
+    client.expect("$2\r\nab\r\n");
+}
+
+/// A long line for MONITOR is no reply of another client, whose buffer is the next of the worker.
+#[test]
+fn monitor_is_closed_alone_if_its_lines_exceed_the_limit() {
+    let running = in_memory(&["--threads", "1", "--client-output-buffer-limit", "1mb"]);
+    let [mut monitor, mut large, mut half] = [running.connect(), running.connect(), running.connect()];
+    let [mut one, mut other] = [running.connect(), running.connect()];
+    // The worker's pool holds two buffers that were used: those of a half request, and of the request beside it.
+    let request_of = |length: usize| request(&["SET", "k", &"x".repeat(length)]);
+    let halves = request_of(100_000);
+    half.send(&halves[..50_000]);
+    await_lines(&mut one, 5, "id=");
+    half.send(&halves[50_000..]);
+    half.expect("+OK\r\n");
+    assert_eq!(ask(&mut monitor, &["MONITOR"]), b"+OK\r\n");
+    for client in [&mut one, &mut other] {
+        assert_eq!(ask(client, &["PING"]), b"+PONG\r\n");
+    }
+    large.send(request_of(2 << 20));
+    large.expect("+OK\r\n");
+    for _ in 0..20 {
+        for client in [&mut one, &mut other, &mut large] {
+            assert_eq!(ask(client, &["SET", "k", "v"]), b"+OK\r\n");
+        }
+    }
+    let mut rest = Vec::new();
+    monitor.stream.read_to_end(&mut rest).unwrap();
+    assert!(rest.len() < 1 << 20);
+}
+
+#[test]
+fn monitor_is_not_closed_for_silence() {
+    let running = in_memory(&["--timeout", "1"]);
+    let [mut monitor, mut silent] = [running.connect(), running.connect()];
+    assert_eq!(ask(&mut monitor, &["MONITOR"]), b"+OK\r\n");
+    ask(&mut silent, &["SELECT", "0"]);
+    silent.expect_closed();
+    replies(&mut monitor, 1);
+    ask(&mut running.connect(), &["GET", "later"]);
+    assert!(String::from_utf8_lossy(&replies(&mut monitor, 1)[0]).ends_with("\"GET\" \"later\"\r\n"));
+}
+
+#[test]
+fn client_list_shows_the_protocol_and_the_queued_command_of_others_as_by_redis() {
+    let (running, redis) = (in_memory(&[]), Redis::start());
+    for [mut one, mut other] in [[running.connect(), running.connect()], [redis.connect(), redis.connect()]] {
+        for words in [&["HELLO", "3"][..], &["MULTI"], &["GET", "k"]] {
+            one.send(request(words));
+            replies(&mut one, 1);
+        }
+        let list = text(&mut other, &["CLIENT", "LIST"]);
+        let line = list.lines().find(|line| line.contains(" multi=1 ")).unwrap();
+        assert!(line.contains(" cmd=get ") && line.contains(" resp=3"), "{line}");
+    }
+}
+
+/// Redis asks for a password only while it has one.
+#[test]
+fn removal_of_the_password_admits_earlier_connections() {
+    let (running, redis) = (in_memory(&["--requirepass", "secret"]), Redis::start());
+    ask(&mut redis.connect(), &["CONFIG", "SET", "requirepass", "secret"]);
+    for connect in [&(|| running.connect()) as &dyn Fn() -> Client, &|| redis.connect()] {
+        let [mut admin, mut early] = [connect(), connect()];
+        assert!(ask(&mut early, &["GET", "k"]).starts_with(b"-NOAUTH "));
+        assert_eq!(ask(&mut admin, &["AUTH", "secret"]), b"+OK\r\n");
+        assert_eq!(ask(&mut admin, &["CONFIG", "SET", "requirepass", ""]), b"+OK\r\n");
+        assert_eq!(ask(&mut early, &["GET", "k"]), b"$-1\r\n");
+    }
+}
+
 #[test]
 fn wait_and_debug_sleep_hold_up_their_own_connection_only() {
     let running = in_memory(&["--threads", "1"]);

@@ -11,7 +11,7 @@ use redis_protocol::resp2::types::OwnedFrame;
 /// Requests, each in a line.
 const REQUESTS: &str = "SET k v\nGET k\nGET\nNOSUCH\nget k\nINCR k\nCLIENT SETNAME me\nMULTI\nSET a 1\nCONFIG GET port\nPING\n\
     EXEC\nMULTI\nDISCARD\nWATCH k\nUNWATCH\nAUTH wrong\nAUTH default wrong\nHELLO 2 AUTH default wrong SETNAME you\n\
-    CONFIG SET requirepass secret\nCONFIG SET timeout 0 requirepass secret\nCONFIG SET requirepass  timeout 0\nSLOWLOG LEN\n\
+    HELLO 2 SETNAME auth AUTH default wrong\nCLIENT SETNAME me\n    CONFIG SET requirepass secret\nCONFIG SET timeout 0 requirepass secret\nCONFIG SET requirepass  timeout 0\nSLOWLOG LEN\n\
     CONFIG BOGUS\nCLIENT KILL ID 99999\nSELECT 3\nSELECT 99\nFLUSHALL\nDBSIZE\nSCAN 0\nOBJECT ENCODING none\nMEMORY USAGE none\n\
     COMMAND COUNT\nWAIT 0 0\nRESET\nECHO last";
 
@@ -61,4 +61,15 @@ fn slow_commands_are_logged_as_by_redis() {
     }
     assert_eq!(ours.len(), theirs.len());
     assert!(ours.len() > 35, "{ours:?}");
+}
+
+/// An entry keeps no more of a client's name than of an argument: names may be as long as requests.
+#[test]
+fn entries_of_slow_commands_shorten_the_name_of_the_client() {
+    let running = in_memory(&["--slowlog-log-slower-than", "0"]);
+    let mut client = running.connect();
+    ask(&mut client, &["CLIENT", "SETNAME", &"n".repeat(1000)]);
+    ask(&mut client, &["PING"]);
+    let [(_, _, name), ..] = &entries(&mut client)[..] else { panic!("no entry") };
+    assert_eq!(*name, "n".repeat(128));
 }

@@ -109,7 +109,6 @@ const REQUESTS: &[&str] = &[
     "CONFIG SET client-query-buffer-limit 1",
     "CONFIG SET client-query-buffer-limit kb",
     "CONFIG SET client-query-buffer-limit x",
-    "CONFIG SET client-query-buffer-limit 8gb",
     "CONFIG SET client-query-buffer-limit 1gb",
     "CONFIG GET client-query-buffer-limit",
     "CONFIG SET maxmemory 0 maxmemory-policy noeviction",

@@ -4,7 +4,7 @@ use super::{LENGTH, deadlines::contents, redis::Redis, stream::Stream};
 use crate::{
     every_store::Running,
     frames::exchange,
-    support::{Client, Server, stores_that},
+    support::{Client, Server, request, stores_that},
 };
 use kvbench::engine::{Batch, Engine, Fsync, Kind, Location, OpenOptions};
 use redis_protocol::resp2::types::OwnedFrame;
@@ -60,6 +60,42 @@ fn redis_loads_the_append_only_file_of_a_server_that_was_killed() {
         server.kill();
         let redis = Redis::start_on(Some(&dir.path().join("data")), &[]);
         assert_eq!(all(&mut redis.connect()), ours, "{fsync}");
+    }
+}
+
+/// A log of Redis may end with another database selected than that of the first writes behind it.
+#[test]
+fn redis_loads_writes_of_database_0_behind_its_own_log_that_ends_in_database_3() {
+    let log: Vec<u8> = [
+        &["SELECT", "0"][..],
+        &["SET", "x", "x0"],
+        &["SELECT", "3"],
+        &["SET", "a", "a3"],
+        &["SET", "b", "b3"],
+    ]
+    .iter()
+    .flat_map(|words| request(words))
+    .collect();
+    for is_killed in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data");
+        fs::write(&path, &log).unwrap();
+        let start = || Server::start(dir.path(), &["--store", "map", "--path", "data"]);
+        let server = start();
+        let mut client = server.connect();
+        for words in [&["SET", "a", "new"][..], &["SET", "b", "1"], &["DEL", "b", "x"]] {
+            client.call(words);
+        }
+        let ours = all(&mut client);
+        assert_eq!(ours.len(), 3, "{ours:?}");
+        if is_killed {
+            server.kill();
+        } else {
+            assert!(server.terminate().success());
+        }
+        let redis = Redis::start_on(Some(&path), &[]);
+        assert_eq!(all(&mut redis.connect()), ours, "redis-server, killed: {is_killed}");
+        assert_eq!(all(&mut start().connect()), ours, "kvbench, killed: {is_killed}");
     }
 }
 

@@ -167,3 +167,30 @@ fn a_key_that_is_watched_again_costs_nothing_more() {
     }
     expect_rss_below(&running, before + 16 * MIB, "half a million times WATCH of one key");
 }
+
+/// Each of these requests copies the whole value, and all are in one commit without a limit.
+#[test]
+fn a_pipeline_that_changes_a_large_value_costs_a_few_copies() {
+    let running = in_memory(&[]);
+    let mut client = running.connect();
+    ask(&mut client, &[&b"SET"[..], b"k", &vec![0; 4 << 20]]);
+    let before = peak_rss(&running.server);
+    let bits: Vec<u8> = (0..200).flat_map(|bit| request(&["SETBIT", "k", &bit.to_string(), "1"])).collect();
+    let found = exchange(&mut client, &bits, 200);
+    assert!(found.iter().all(|reply| reply == b":0\r\n"));
+    assert_eq!(ask(&mut client, &["BITCOUNT", "k"]), b":200\r\n");
+    let more = peak_rss(&running.server) - before;
+    assert!(more < 200 * MIB, "{} MiB for 200 requests", more / MIB);
+}
+
+#[test]
+fn a_client_watches_no_more_keys_than_its_buffer_holds() {
+    let running = in_memory(&["--client-query-buffer-limit", "1MiB"]);
+    let mut client = running.connect();
+    let key = |name: &str| name.repeat(600_000);
+    assert_eq!(ask(&mut client, &["WATCH", &key("a")]), b"+OK\r\n");
+    let refused = b"-ERR the watched keys are larger than --client-query-buffer-limit\r\n";
+    assert_eq!(ask(&mut client, &["WATCH", &key("b")]), refused);
+    assert_eq!(ask(&mut client, &["UNWATCH"]), b"+OK\r\n");
+    assert_eq!(ask(&mut client, &["WATCH", &key("b")]), b"+OK\r\n");
+}
