@@ -1,7 +1,7 @@
 //! The flags that only some engines use: `--cache-size`, `--map-size` and `--compression`.
 
 use crate::{
-    program::{info, serve},
+    program::{info, run, serve},
     support::{Server, request, stores},
 };
 use kvbench::engine::{Compression, Kind};
@@ -36,6 +36,19 @@ fn cache_size_bounds_the_cache_of_every_store_that_has_one() {
             memory(&server)
         });
         assert!(small + (24 << 20) < large, "{store}: {small} bytes resident, {large} with a larger cache");
+    }
+}
+
+/// RocksDB ends the process if it gets no address space for its cache.
+#[test]
+fn cache_that_no_memory_could_hold_is_refused() {
+    for store in stores().filter(|store| store.starts_with("rocksdb")) {
+        let dir = tempfile::tempdir().unwrap();
+        let ended =
+            run(dir.path(), &["--store", store, "--path", "data", "--port", "0", "--cache-size", "1PiB"]);
+        assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+        assert!(ended.stderr.contains("--cache-size 1125899906842624; lower it"), "{}", ended.stderr);
+        assert!(fs::read_dir(dir.path()).unwrap().next().is_none());
     }
 }
 

@@ -63,6 +63,8 @@ fn units_of_a_benchmark_have_their_value() {
 fn errors_of_numbers_show_an_example() {
     for (args, example) in [
         (&["bench", "--keys", "5q"][..], "5000000, 5_000_000 or 5m"),
+        // Larger than any disk; the program multiplies it by small factors.
+        (&["bench", "--keys", "4611686018427387904"], "5000000, 5_000_000 or 5m"),
         (&["bench", "--value-bytes", "1s"], "64KiB"),
         (&["bench", "--seconds", "1KiB"], "30s"),
         (&["bench", "--rate", "fast"], "20k"),
