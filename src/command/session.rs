@@ -67,7 +67,7 @@ impl WaitRequest {
 pub struct Session {
     member: ClientRegistration,
     /// `true` if the client may use all commands: it has authenticated, or the server had no password when the client
-    /// connected or sent RESET.
+    /// connected, sent RESET, or sent a later request.
     pub authenticated: bool,
     /// Database selected by the client.
     pub space: Database,

@@ -61,22 +61,27 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Fails if a key or a value is longer than `most` bytes. Must be called before any write is applied.
+    /// Fails if a key is longer than `max_key` bytes, or a value longer than `max_value`, which is not less. Must be called
+    /// before any write is applied.
     ///
     /// # Errors
     ///
     /// [`Error::KeyLength`] of the first key that is too long, otherwise [`Error::Unsupported`].
-    pub(super) fn check_lengths(&self, engine: &'static str, most: usize) -> Result<()> {
+    pub(super) fn check_lengths(
+        &self,
+        engine: &'static str,
+        (max_key, max_value): (usize, usize),
+    ) -> Result<()> {
         // If the sum of all lengths is within the limit, so is each key and value.
-        if self.bytes <= most {
+        if self.bytes <= max_key {
             return Ok(());
         }
-        self.check_keys(engine, (0, most))?;
+        self.check_keys(engine, (0, max_key))?;
         for op in &self.ops {
             if let WriteOp::Put { value, .. } = op
-                && value.len() > most
+                && value.len() > max_value
             {
-                let what = format!("takes values of up to {most} bytes, not of {}", value.len());
+                let what = format!("takes values of up to {max_value} bytes, not of {}", value.len());
                 return Err(Error::Unsupported { engine, what });
             }
         }

@@ -10,11 +10,12 @@
 
 use super::{Error, Location, Result};
 use std::{
-    fs::{self, File, Metadata, TryLockError},
+    fs::{self, File, Metadata, Permissions, TryLockError},
     io::{self, Read, Write},
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
 };
+use tempfile::{Builder, NamedTempFile};
 
 impl Location {
     /// Returns the path of data that an engine can only have on this machine's disk.
@@ -100,7 +101,7 @@ pub(super) fn parent(path: &Path) -> &Path {
 }
 
 /// Returns the size and the free space of the file system of `directory`, in bytes, or `None` if they cannot be read.
-pub(super) fn file_system_size(directory: &Path) -> Option<(u64, u64)> {
+pub fn file_system_size(directory: &Path) -> Option<(u64, u64)> {
     let found = nix::sys::statvfs::statvfs(directory).ok()?;
     let bytes = |blocks: f64| (blocks * found.fragment_size() as f64) as u64;
     let (total, free) = (bytes(found.blocks() as f64), bytes(found.blocks_available() as f64));
@@ -140,6 +141,37 @@ pub fn allocate(file: &File, offset: u64, length: u64) -> io::Result<()> {
 #[cfg(not(target_os = "linux"))]
 pub fn allocate(_: &File, _: u64, _: u64) -> io::Result<()> {
     Ok(())
+}
+
+/// Replaces the file `path` atomically by one with the contents `bytes`, and syncs it. Keeps its permissions, and a
+/// symbolic link to it. Creates the file if it does not exist.
+///
+/// # Errors
+///
+/// Fails if the file cannot be created in its directory, written or synced.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (mut file, target) = new_version(path)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(&target)?;
+    File::open(parent(&target))?.sync_all()
+}
+
+/// Creates a temporary file in the directory of the file `path`, with its permissions if it exists, to replace it. Also
+/// returns its path without symbolic links: a new version of the file must not replace a link to it.
+///
+/// # Errors
+///
+/// Fails if no file can be created in the directory.
+pub fn new_version(path: &Path) -> io::Result<(NamedTempFile, PathBuf)> {
+    let target = path.canonicalize().unwrap_or_else(|_| path.into());
+    let mut builder = Builder::new();
+    builder.prefix("kvbench-new.").permissions(Permissions::from_mode(0o666));
+    let file = builder.tempfile_in(parent(&target))?;
+    if let Ok(present) = fs::metadata(&target) {
+        file.as_file().set_permissions(present.permissions())?;
+    }
+    Ok((file, target))
 }
 
 /// Returns the first bytes of a file, at most `most`; none if it cannot be read.

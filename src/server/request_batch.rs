@@ -42,7 +42,7 @@ pub(super) struct RequestBatch {
     pub hits: KeyHits,
     /// `true` if all requests of the batch have the same command.
     pub is_single_command: bool,
-    /// `true` if each write of the batch is committed by itself, because the engine had no room for all of them.
+    /// `true` if each write of the batch is committed by itself, because the engine had no space for all of them.
     pub is_split: bool,
     /// Memory for the keys of read requests that are executed together; empty while none are executed.
     pub keys: Vec<&'static [u8]>,

@@ -5,7 +5,7 @@ use super::{
     database_keys::{Database, MarkerRecords},
     raw_scan,
 };
-use crate::engine::{self, Batch, KeyRange, WriteOp, key_value_headers::Entry};
+use crate::engine::{self, Batch, KeyRange, WriteOp};
 use std::{collections::BTreeMap, ops::ControlFlow};
 
 /// Key of a database with its value and expiration time; `entry` is `None` if the value cannot be read.
@@ -13,9 +13,6 @@ struct Pair<'g> {
     key: &'g [u8],
     entry: Option<(Vec<u8>, u64)>,
 }
-
-/// Callback that receives the stored key, the key without header, and the value, or `None` if the value has expired.
-type VisitUnfiltered<'v> = dyn FnMut(&[u8], &[u8], Option<Result<Entry<'_>, Error>>) -> ControlFlow<()> + 'v;
 
 impl<'g> Txn<'g> {
     /// Removes every key of the selected database.
@@ -34,7 +31,7 @@ impl<'g> Txn<'g> {
             return if self.space() == Database::default() { self.clear() } else { Ok(()) };
         }
         let (arena, mut keys, mut expired) = (self.arena(), Vec::new(), Vec::new());
-        self.scan_unfiltered(&mut |stored, key, entry| {
+        self.scan_unfiltered(KeyRange::ALL, &mut |stored, key, entry| {
             match entry {
                 Some(_) => keys.push(&*arena.alloc_slice_copy(key)),
                 None => expired.push(&*arena.alloc_slice_copy(stored)),
@@ -43,30 +40,6 @@ impl<'g> Txn<'g> {
         })?;
         keys.into_iter().try_for_each(|key| self.delete(key))?;
         self.delete_expired(&expired)
-    }
-
-    /// Visits the pairs of the selected database, as left by the earlier commands of the group, also those whose values
-    /// have expired but are still stored. `visit` may stop the scan.
-    fn scan_unfiltered(&mut self, visit: &mut VisitUnfiltered<'_>) -> Result<(), Error> {
-        let space = self.space();
-        let (own, moment, below) = self.layers()?;
-        let mut after = ControlFlow::Continue(());
-        if !own.cleared {
-            raw_scan::scan(below, space, KeyRange::ALL, &mut |stored, key, value| {
-                if !own.values.contains_key(stored) {
-                    after = visit(stored, key, moment.each(value));
-                }
-                after
-            })?;
-        }
-        for stored in own.values.iter().filter_map(|(stored, value)| value.map(|_| stored)) {
-            if after.is_continue()
-                && let Some(key) = space.decode_key(stored)
-            {
-                after = visit(stored, key, own.entry(stored, moment));
-            }
-        }
-        Ok(())
     }
 
     /// Removes stored keys whose values have expired, and which commands therefore take for absent: if the clock is set
@@ -103,7 +76,7 @@ impl<'g> Txn<'g> {
     fn all_of(&mut self, space: Database, expired: &mut Vec<&'g [u8]>) -> Result<Vec<Pair<'g>>, Error> {
         let (arena, mut all, mut failed) = (self.arena(), Vec::new(), Ok(()));
         self.select(space);
-        self.scan_unfiltered(&mut |stored, key, entry| {
+        self.scan_unfiltered(KeyRange::ALL, &mut |stored, key, entry| {
             let entry = match entry {
                 None => {
                     expired.push(arena.alloc_slice_copy(stored));

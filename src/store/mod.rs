@@ -136,7 +136,7 @@ pub trait Work: Send {
         }
     }
 
-    /// Called after the commit request has failed by itself because the engine has no room for it. Returns `true` if `run`
+    /// Called after the commit request has failed by itself because the engine has no space for it. Returns `true` if `run`
     /// will execute only its first request from now on; the caller passes the rest again. `false` if it is atomic.
     fn split(&mut self) -> bool {
         false

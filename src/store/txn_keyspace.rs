@@ -5,8 +5,43 @@ use super::{
     keyspace::{Keyspace, VisitEntry, VisitLookup},
     raw_scan,
 };
-use crate::engine::KeyRange;
+use crate::engine::{KeyRange, key_value_headers::Entry};
 use std::ops::ControlFlow;
+
+/// Callback that receives the stored key, the key without header, and the value, or `None` if the value has expired.
+pub(super) type VisitUnfiltered<'v> =
+    dyn FnMut(&[u8], &[u8], Option<Result<Entry<'_>, Error>>) -> ControlFlow<()> + 'v;
+
+impl Txn<'_> {
+    /// Visits the pairs of the selected database with keys in `range`, as left by the earlier commands of the group, also
+    /// those whose values have expired but are still stored. `visit` may stop the scan.
+    pub(super) fn scan_unfiltered(
+        &mut self,
+        range: KeyRange<'_>,
+        visit: &mut VisitUnfiltered<'_>,
+    ) -> Result<(), Error> {
+        let space = self.space();
+        let (own, moment, below) = self.layers()?;
+        let mut after = ControlFlow::Continue(());
+        if !own.cleared {
+            raw_scan::scan(below, space, range, &mut |stored, key, value| {
+                if !own.values.contains_key(stored) {
+                    after = visit(stored, key, moment.each(value));
+                }
+                after
+            })?;
+        }
+        for stored in own.values.iter().filter_map(|(stored, value)| value.map(|_| stored)) {
+            if after.is_break() {
+                break;
+            }
+            if let Some(key) = space.decode_key(stored).filter(|key| range.contains(key)) {
+                after = visit(stored, key, own.entry(stored, moment));
+            }
+        }
+        Ok(())
+    }
+}
 
 impl Keyspace for Txn<'_> {
     fn get_many(&mut self, keys: &[&[u8]], visit: &mut VisitLookup<'_>) -> Result<(), Error> {
@@ -14,30 +49,10 @@ impl Keyspace for Txn<'_> {
     }
 
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEntry<'_>) -> Result<(), Error> {
-        let space = self.space();
-        let (own, moment, below) = self.layers()?;
-        let mut after = ControlFlow::Continue(());
-        if !own.cleared {
-            raw_scan::scan(below, space, range, &mut |stored, key, value| {
-                if !own.values.contains_key(stored)
-                    && let Some(entry) = moment.each(value)
-                {
-                    after = visit(key, entry);
-                }
-                after
-            })?;
-        }
-        for stored in own.values.keys() {
-            if after.is_break() {
-                break;
-            }
-            if let (Some(key), Some(entry)) = (space.decode_key(stored), own.entry(stored, moment))
-                && range.contains(key)
-            {
-                after = visit(key, entry);
-            }
-        }
-        Ok(())
+        self.scan_unfiltered(range, &mut |_, key, entry| match entry {
+            Some(entry) => visit(key, entry),
+            None => ControlFlow::Continue(()),
+        })
     }
 
     fn count(&mut self) -> Result<u64, Error> {

@@ -1,14 +1,12 @@
 //! Results of crash tests: a file to which each run adds, and tables of it.
 
+use crate::engine::files;
 use serde::{Deserialize, Serialize};
 use std::{
-    fmt::Write as _,
-    fs::{self, Permissions},
-    io::{self, Write},
-    os::unix::fs::PermissionsExt,
+    fmt::Write,
+    fs, io,
     path::{Path, PathBuf},
 };
-use tempfile::{Builder, NamedTempFile};
 
 /// Results that docs/durability.md shows, of this version of kvbench.
 const PUBLISHED: &str = include_str!("../../docs/torture.json");
@@ -98,7 +96,7 @@ impl Results {
     /// If the file exists and is no result file, or if no file can be created in its directory.
     pub fn check_output(path: &Path) -> Result<(), Error> {
         Self::read_or_new(path)?;
-        new_version(path).map(drop).map_err(|source| Error::File { path: path.into(), source })
+        files::new_version(path).map(drop).map_err(|source| Error::File { path: path.into(), source })
     }
 
     /// Adds a row to the row of the same test in a result file, or appends it, and replaces the file atomically. Creates
@@ -114,13 +112,7 @@ impl Results {
             None => results.cells.push(cell.clone()),
         }
         let text = serde_json::to_string_pretty(&results).unwrap_or_default() + "\n";
-        let replace = || {
-            let (mut file, target) = new_version(path)?;
-            file.write_all(text.as_bytes())?;
-            file.persist(target)?;
-            Ok(())
-        };
-        replace().map_err(|source| Error::File { path: path.into(), source })
+        files::replace(path, text.as_bytes()).map_err(|source| Error::File { path: path.into(), source })
     }
 
     /// Returns the number of rounds of a server under test with an fsync policy and an injected fault; 0 if a round
@@ -159,19 +151,6 @@ impl Results {
         }
         text
     }
-}
-
-/// Creates a temporary file in the directory of the file `path`, with its permissions if it exists. Also returns its
-/// path without symbolic links: a new version of the file must not replace a link to it.
-fn new_version(path: &Path) -> io::Result<(NamedTempFile, PathBuf)> {
-    let target = path.canonicalize().unwrap_or_else(|_| path.into());
-    let directory = target.parent().filter(|directory| !directory.as_os_str().is_empty());
-    let permissions = fs::metadata(&target).map_or(Permissions::from_mode(0o666), |file| file.permissions());
-    let file = Builder::new()
-        .prefix("kvbench-torture.")
-        .permissions(permissions)
-        .tempfile_in(directory.unwrap_or(Path::new(".")))?;
-    Ok((file, target))
 }
 
 impl ResultRow {
@@ -234,6 +213,7 @@ impl ResultRow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{fs::Permissions, os::unix::fs::PermissionsExt};
 
     #[test]
     fn the_results_of_the_documentation_are_readable() {

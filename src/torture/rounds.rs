@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directory_of_a_failed_round_is_kept_and_that_of_an_interrupted_one_is_not() {
+    fn directory_of_a_failed_round_is_kept_and_an_interrupted_round_leaves_none() {
         let dir = tempfile::tempdir().unwrap();
         let options = Options::for_tests(&dir.path().join("rounds"));
         let next = || round_directory(&options, &Subject::for_tests(), Mode::Kill, 7).unwrap();

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_files_are_those_of_the_last_fault() {
+    fn kept_files_are_from_the_last_fault() {
         let dir = tempfile::tempdir().unwrap();
         let kept = |mut place: TestDirectory| {
             place.keep().unwrap();

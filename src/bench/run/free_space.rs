@@ -5,7 +5,7 @@ use crate::{
         plan::options::Options,
         result::{Cell, metric::Unit, number_format},
     },
-    engine::synthetic,
+    engine::{files, synthetic},
 };
 use std::path::Path;
 
@@ -78,15 +78,7 @@ pub(super) fn is_full(directory: &Path) -> bool {
 
 /// Returns the free bytes of the file system of `directory`, or of its nearest existing parent; `None` if they
 /// cannot be known.
-#[cfg(target_os = "linux")]
 pub(super) fn of(directory: &Path) -> Option<f64> {
     let existing = std::path::absolute(directory).ok()?.ancestors().find(|path| path.exists())?.to_path_buf();
-    let found = nix::sys::statvfs::statvfs(&existing).ok()?;
-    Some(found.blocks_available() as f64 * found.fragment_size() as f64)
-}
-
-/// Returns `None`: the free space is read on Linux only.
-#[cfg(not(target_os = "linux"))]
-pub(super) fn of(_directory: &Path) -> Option<f64> {
-    None
+    files::file_system_size(&existing).map(|(_, free)| free as f64)
 }

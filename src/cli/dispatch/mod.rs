@@ -1,6 +1,5 @@
 //! Entry point of the program: reads and executes the command line.
 
-mod hangup;
 #[cfg(feature = "bench")]
 mod measuring;
 mod output;
@@ -44,10 +43,7 @@ pub fn main(others: &'static [Kind]) -> ExitCode {
 }
 
 fn carry_out() -> ExitCode {
-    hangup::treat_as_sigterm();
-    file_limits::ignore_sigxfsz();
-    file_limits::disable_malloc_fastbins();
-    engine::prepare();
+    prepare_process();
     let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(error) => return report_error(&error.into(), 2),
@@ -105,6 +101,34 @@ fn carry_out() -> ExitCode {
         }
     };
     outcome.map_or_else(|error| report_error(&error, exit_code(&error)), |()| ExitCode::SUCCESS)
+}
+
+/// Sets up signals, the allocator and the engines, before any thread is started.
+fn prepare_process() {
+    treat_sighup_as_sigterm();
+    file_limits::ignore_sigxfsz();
+    file_limits::disable_malloc_fastbins();
+    engine::prepare();
+}
+
+/// Gives SIGHUP, which a terminal sends to its programs when it is closed, the effect of SIGTERM, which the subcommands
+/// handle if there is something to sync or to remove. If the process ignores SIGHUP, as under `nohup`, it still does.
+fn treat_sighup_as_sigterm() {
+    extern "C" fn send_sigterm(_: libc::c_int) {
+        #[expect(unsafe_code, reason = "system calls that no crate in use wraps on every system")]
+        // SAFETY: a signal handler may make both calls, and they only send a signal to this process.
+        unsafe {
+            libc::kill(libc::getpid(), libc::SIGTERM);
+        }
+    }
+    let handler = send_sigterm as *const () as libc::sighandler_t;
+    #[expect(unsafe_code, reason = "a system call that no crate in use wraps on every system")]
+    // SAFETY: `send_sigterm` has the type of a signal handler, and makes only calls that such a handler may make.
+    unsafe {
+        if libc::signal(libc::SIGHUP, handler) == libc::SIG_IGN {
+            libc::signal(libc::SIGHUP, libc::SIG_IGN);
+        }
+    }
 }
 
 /// Returns the exit code of the program for an error: 2 if the options of `serve` exclude each other; otherwise 1, or with

@@ -37,7 +37,7 @@ pub(super) use {
     frame::{FORMAT, newer_format},
     log::Aof,
     open::{EMPTY, Restored, corrupt_values, load_hint, read_last, recognise, verbatim_id},
-    record::{MAX_LENGTH, MAX_STORED_VALUE, check_lengths, encode_set},
+    record::{MAX_LENGTH, MAX_LENGTHS, MAX_STORED_VALUE, encode_set},
     replay::ReplayEnd,
     rewrite::STEP,
 };

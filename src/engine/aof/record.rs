@@ -1,6 +1,6 @@
 //! One record of the append-only file (AOF), a RESP command: encoding and decoding.
 
-use super::super::{Batch, Result, WriteOp};
+use super::super::{Batch, WriteOp};
 use crate::engine::key_value_headers::{self, Entry};
 use bumpalo::Bump;
 use std::{convert::Infallible, ops::Range};
@@ -23,19 +23,8 @@ pub(in super::super) const MAX_LENGTH: usize = 512 << 20;
 /// Maximum length of a value with its header, in bytes.
 pub(in super::super) const MAX_STORED_VALUE: usize = MAX_LENGTH + key_value_headers::VALUE_HEAD;
 
-/// Fails if an AOF of `engine` cannot hold a key or a value of `batch`. Must be called before any write is applied.
-///
-/// # Errors
-///
-/// Errors of [`Batch::check_keys`] and [`Batch::check_lengths`].
-pub(in super::super) fn check_lengths(engine: &'static str, batch: &Batch<'_>) -> Result<()> {
-    // If the sum of all lengths is within the limit, so is each key and value.
-    if batch.bytes() <= MAX_LENGTH {
-        return Ok(());
-    }
-    batch.check_keys(engine, (0, MAX_LENGTH))?;
-    batch.check_lengths(engine, MAX_STORED_VALUE)
-}
+/// Maximum lengths of a key and of a value with its header, in bytes.
+pub(in super::super) const MAX_LENGTHS: (usize, usize) = (MAX_LENGTH, MAX_STORED_VALUE);
 
 /// Appends the records of `batch` to `out`: between `MULTI` and `EXEC` if `group`, or if a write needs several
 /// records, so that a replay applies all of them or none. Before each record, `ready` is called with the length of

@@ -153,7 +153,7 @@ impl<T: Table> Engine for MemoryEngine<T> {
     }
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
-        aof::check_lengths(self.shared.info.name, batch)?;
+        batch.check_lengths(self.shared.info.name, aof::MAX_LENGTHS)?;
         let Some(log) = &self.shared.log else {
             free_garbage(self.shared.table.write(batch));
             return Ok(());

@@ -366,7 +366,7 @@ fn key_or_value_that_is_too_long_fails_the_whole_batch() {
     assert_eq!(engine.count().unwrap(), 0);
     let mut batch = Batch::default();
     batch.put(&long[..MAX_LENGTH], &long[..MAX_STORED_VALUE]);
-    aof::check_lengths("map", &batch).unwrap();
+    batch.check_lengths("map", aof::MAX_LENGTHS).unwrap();
 }
 
 #[test]

@@ -177,7 +177,7 @@ mod tests {
 
     /// The throughput counts write-back, the seconds do not.
     #[test]
-    fn throughputs_of_the_kinds_add_up_to_that_of_the_cell() {
+    fn throughputs_of_the_kinds_add_up_to_the_throughput_of_the_cell() {
         let measurement =
             Measurement { operations: 400, seconds: 2.0, throughput: 100.0, ..Default::default() };
         let of = |count| per_second(&measurement, &Latency { count, ..Default::default() });

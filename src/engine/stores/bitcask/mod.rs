@@ -90,7 +90,7 @@ impl Engine for Bitcask {
     }
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
-        aof::check_lengths(NAME, batch)?;
+        batch.check_lengths(NAME, aof::MAX_LENGTHS)?;
         let mut writer = self.files.lock_writer();
         if let Err(error) = self.files.check_space(&mut writer, batch) {
             drop(writer);
