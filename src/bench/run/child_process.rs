@@ -178,7 +178,7 @@ pub fn serve() -> io::Result<()> {
         // This process goes on: it finds the end of its standard input, and cleans up.
         SigSet::from_iter([Signal::SIGHUP]).thread_block()?;
     }
-    thread::spawn(move || {
+    let end_without_parent = thread::spawn(move || {
         allocations::leave_out(true);
         // Only the requests of a comparison follow the job on standard input. It ends when the parent exits.
         slice::listen(io::stdin().lock());
@@ -200,7 +200,10 @@ pub fn serve() -> io::Result<()> {
         }
     }
     drop(over_wire::kill_server());
-    answer(reports)
+    answer(reports).inspect_err(|_| {
+        // The parent has ended. This process ends when the job's files are removed.
+        let _ = end_without_parent.join();
+    })
 }
 
 /// Writes the reports of measured cells to standard output, each as a line of JSON.

@@ -20,6 +20,7 @@ pub trait Sliced {
 
 /// Lets the stores take turns, one slice each in random order, until each has done its work. Returns a record of each
 /// slice. A store that fails has no further turns.
+#[expect(clippy::cast_precision_loss, reason = "seconds")]
 pub fn run_block<S: Sliced>(stores: &mut [S], slicing: &Slicing, random: &mut SmallRng) -> Vec<SliceRecord> {
     let length = nanoseconds(slicing.slice_seconds);
     let writes_back =
@@ -37,8 +38,15 @@ pub fn run_block<S: Sliced>(stores: &mut [S], slicing: &Slicing, random: &mut Sm
             let operations = left.operations();
             let slice = Slice { nanoseconds: length, operations, is_warm_up: false, writes_back };
             let Some(report) = sliced.run(slice) else { return false };
-            records.push(record(sliced.number(), &report, slicing.discarded_seconds));
-            left.subtract(&report)
+            let goes_on = left.subtract(&report);
+            let has_rate = |record: &SliceRecord| record.store == sliced.number() && record.operations > 0;
+            // A store whose work ends within the discarded time has a rate too, that of half of its last slice.
+            let discarded = match goes_on || records.iter().any(has_rate) {
+                true => slicing.discarded_seconds,
+                false => slicing.discarded_seconds.min(report.nanoseconds as f64 / 2e9),
+            };
+            records.push(record(sliced.number(), &report, discarded));
+            goes_on
         });
     }
     records
@@ -220,6 +228,14 @@ pub mod tests {
         assert!(records.iter().rev().take(5).all(|record| record.store == 1), "{records:?}");
         // The last slice of the slower store lasts 53 ms, and 10 ms of each of its 8 slices are discarded.
         assert!((sum(&records, 1).1 - (0.7525 - 0.08)).abs() < 1e-3, "{records:?}");
+    }
+
+    #[test]
+    fn work_that_ends_within_the_discarded_time_has_a_rate() {
+        let mut stores = [FakeStore::new(0, 1000, 0), FakeStore::new(1, 100, 0)];
+        let slicing = slicing(Work::Operations(6_000));
+        let records = run_block(&mut stores, &slicing, &mut SmallRng::seed_from_u64(1));
+        assert_eq!((sum(&records, 0), sum(&records, 1)), ((3_000, 0.003), (5_000, 0.05)), "{records:?}");
     }
 
     #[test]

@@ -109,7 +109,10 @@ fn slicing(rates: Vec<PilotRate>, needs: Requirements, length: u64, discarded: u
     let discarded_seconds = (BIN * discarded as u64) as f64 / 1e9;
     // The discarded time is at most a tenth of what the fastest store runs.
     let seconds = needs.seconds.max(MULTIPLE as f64 * discarded_seconds);
-    let operations = seconds * rates.iter().map(|rate| rate.alone).fold(0.0, f64::max);
+    // A stall may have taken most of the time alone. With a rate that is far too low, a block would end within the
+    // discarded time.
+    let fastest = rates.iter().map(|rate| rate.alone.max(rate.in_turn)).fold(0.0, f64::max);
+    let operations = seconds * fastest;
     let (work, less_work) = match needs.writes {
         true => (Work::Operations(rounded(operations)), less_work(&rates, operations, needs)),
         false => (Work::Seconds(needs.seconds), Vec::new()),
@@ -263,7 +266,9 @@ fn rounded(operations: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::block::tests::FakeStore, *};
+    use super::{super::block::run_block, super::block::tests::FakeStore, *};
+    use crate::bench::result::interleaved_comparison::Block;
+    use rand::{SeedableRng, rngs::SmallRng};
 
     const READS: Requirements =
         Requirements { writes: false, min_slice_seconds: 0.0, seconds: 2.0, block_seconds: 100.0 };
@@ -374,6 +379,40 @@ mod tests {
         let needs = Requirements { block_seconds: 0.0, ..needs };
         assert_eq!(reduced(&[1000, 100], needs), [(6, 1_500_000)]);
         assert_eq!(reduced(&[1000, 250], needs), []);
+    }
+
+    /// Fake store that the machine stops for most of the time in which it runs alone.
+    struct StoppedAlone {
+        store: FakeStore,
+        runs: usize,
+    }
+
+    impl Sliced for StoppedAlone {
+        fn number(&self) -> usize {
+            self.store.number
+        }
+
+        fn run(&mut self, slice: Slice) -> Option<SliceReport> {
+            self.runs += 1;
+            self.store.rate = if self.runs == 1 { 10 } else { 1000 };
+            let report = self.store.run(slice)?;
+            Some(SliceReport { longest: if self.runs == 1 { 200_000_000 } else { BIN }, ..report })
+        }
+    }
+
+    #[test]
+    fn a_store_that_was_stopped_alone_has_enough_work() {
+        let store = |number| StoppedAlone { store: FakeStore::new(number, 1, 300), runs: 0 };
+        let mut stores = [store(0), store(1)];
+        let needs = Requirements { writes: true, min_slice_seconds: 0.0, seconds: 0.3, block_seconds: 100.0 };
+        let slicing = run_pilot(&mut stores, needs).unwrap();
+        assert_eq!(slicing.slice_seconds, 2.0);
+        assert!(slicing.discarded_seconds > 0.1, "{slicing:?}");
+        let slices = run_block(&mut stores, &slicing, &mut SmallRng::seed_from_u64(1));
+        let block = Block { seed: 0, slices, disturbance: None, seconds: 0.0 };
+        for number in [0, 1] {
+            assert!(block.rate(number).is_some_and(|rate| rate > 0.9e6), "{block:?}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::{
         Mutex, OnceLock, PoisonError,
         mpsc::{self, Receiver},
     },
+    thread,
 };
 
 /// Width of a bin of [`SliceReport::bins`], in nanoseconds: one millisecond.
@@ -96,10 +97,15 @@ pub fn listen(lines: impl BufRead) {
     }
 }
 
-/// Waits for the next request that [`listen`] reads. Returns [`Request::Finish`] if its input has ended.
+/// Waits for the next request that [`listen`] reads. Does not return if its input has ended: the thread that listened then
+/// ends the process.
 pub fn next_request() -> Request {
     let requests = REQUESTS.wait().lock().unwrap_or_else(PoisonError::into_inner);
-    requests.recv().unwrap_or(Request::Finish)
+    requests.recv().unwrap_or_else(|_| {
+        loop {
+            thread::park();
+        }
+    })
 }
 
 /// Writes a message to the stream as a line of JSON, with one write call. Returns the number of its bytes.
