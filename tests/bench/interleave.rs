@@ -263,13 +263,14 @@ fn workloads_of_a_suite_are_compared_one_by_one() {
     assert!(stdout.lines().next().unwrap().contains("; a: "), "{stdout}");
 }
 
-/// What a warm-up wrote is no part of the write amplification. Once it was: it added two thirds to these.
+/// What a warm-up wrote is no part of the write amplification. Once it was: it added two thirds to these. There are too few
+/// updates for a rewrite of the log, which on a busy machine copies much of what is written meanwhile.
 #[test]
 #[cfg(target_os = "linux")]
 fn writes_of_a_warm_up_do_not_count() {
     let dir = tempfile::tempdir().unwrap();
     let amplifications = |flags: &[&str]| {
-        let flags = [flags, &["--mix", "get=0.9,update=0.1", "--value-bytes", "200"]].concat();
+        let flags = [flags, &["--mix", "get=0.997,update=0.003", "--value-bytes", "200"]].concat();
         let run = result_of(dir.path(), &flags);
         fs::remove_file(dir.path().join("result.json")).unwrap();
         let real = |sample: &&Sample| run.cells.iter().any(|cell| cell.id == sample.cell && !cell.reference);
@@ -277,7 +278,7 @@ fn writes_of_a_warm_up_do_not_count() {
         run.samples.iter().filter(real).map(of).collect::<Vec<_>>()
     };
     let store = ["--stores", "map", "--keys", "1000", "--threads", "1"];
-    let [plain] = amplifications(&[&store[..], &["--operations", "200000"]].concat())[..] else {
+    let [plain] = amplifications(&[&store[..], &["--operations", "3000000"]].concat())[..] else {
         panic!("not one sample")
     };
     let mut flags = READS.to_vec();
