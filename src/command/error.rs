@@ -157,8 +157,9 @@ const UNSUPPORTED_FEATURES: &[(&str, &str)] = &[
 ];
 
 /// Returns the feature that kvbench lacks for the Redis command `name`; `None` if the name is not in
-/// [`UNSUPPORTED_FEATURES`].
+/// [`UNSUPPORTED_FEATURES`] and has no dot, as commands of modules have (`JSON.SET`).
 fn unsupported_feature(name: &[u8]) -> Option<&'static str> {
     let named = |names: &str| names.split(' ').any(|word| name.eq_ignore_ascii_case(word.as_bytes()));
-    UNSUPPORTED_FEATURES.iter().find(|(_, names)| named(names)).map(|(what, _)| *what)
+    let listed = UNSUPPORTED_FEATURES.iter().find(|(_, names)| named(names)).map(|(what, _)| *what);
+    listed.or_else(|| name.contains(&b'.').then_some("modules"))
 }

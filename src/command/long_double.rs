@@ -157,9 +157,12 @@ impl Digits {
     }
 
     fn natural(&self, base: u64) -> Natural {
-        self.digits
-            .iter()
-            .fold(Natural::default(), |sum, digit| sum.times(base).plus(&u64::from(*digit).into()))
+        // 15 hexadecimal digits have 60 bits.
+        self.digits.chunks(15).fold(Natural::default(), |sum, chunk| {
+            let next = |(scale, value), digit: &u8| (scale * base, value * base + u64::from(*digit));
+            let (scale, value) = chunk.iter().fold((1, 0), next);
+            sum.times(scale).plus(&value.into())
+        })
     }
 
     fn hexadecimal(&self) -> Option<Extended> {
@@ -183,10 +186,12 @@ impl Digits {
             Extended::round(&natural.times_power_of_ten(power.unsigned_abs()), false, 0)
         } else {
             let divisor = Natural::from(1).times_power_of_ten(power.unsigned_abs());
-            // The quotient has at least 66 bits; `more` is `true` if the division left a remainder.
-            let shift = (divisor.bits() + 66).saturating_sub(natural.bits());
-            let (quotient, more) = natural.shifted(shift).divided_by(&divisor);
-            Extended::round(&quotient, more, -(shift as i32))
+            // The quotient has 66 or 67 bits; `more` is `true` if the division left a remainder.
+            let shift = (divisor.bits() + 66) as i32 - natural.bits() as i32;
+            let [natural, divisor] = [(natural, shift), (divisor, -shift)]
+                .map(|(number, by)| number.shifted(by.max(0).unsigned_abs()));
+            let (quotient, more) = natural.divided_by(&divisor);
+            Extended::round(&quotient, more, -shift)
         };
         (number.mantissa > 0 || number.infinite).then_some(number)
     }
@@ -355,6 +360,26 @@ mod tests {
     fn sum(a: &str, b: &str) -> Option<String> {
         let [a, b] = [a, b].map(|text| Extended::parse(text.as_bytes()).unwrap());
         a.add(b).map(|sum| sum.to_string())
+    }
+
+    #[test]
+    fn numbers_with_many_digits_are_rounded_as_a_whole() {
+        let nines = "9".repeat(4800);
+        for digits in
+            [&nines, "1", "123456789012345", "1234567890123456", "100000000000000000000000000000001"]
+        {
+            assert_eq!(Digits::parse(digits.as_bytes(), 10, b'e').unwrap().natural(10).decimal(), *digits);
+        }
+        assert_eq!(sum(&nines, "0"), sum("1e4800", "0"));
+        assert_eq!(sum(&format!("{nines}.5"), "0"), sum("1e4800", "0"));
+        // The half is exact, and what follows it decides.
+        let half = "18446744073709551616.5";
+        assert_eq!(sum(half, "0").as_deref(), Some("18446744073709551616"));
+        let more = format!("18446744073709551617.{}1", "0".repeat(4000));
+        assert_eq!(sum(&more, "0").as_deref(), Some("18446744073709551618"));
+        let tie = format!("18446744073709551617.{}", "0".repeat(4000));
+        assert_eq!(sum(&tie, "0").as_deref(), Some("18446744073709551616"));
+        assert_eq!(sum(&format!("0.{}1", "0".repeat(4000)), "0").as_deref(), Some("0"));
     }
 
     /// Sums equal the replies of redis-server 7.0.15 on x86, which computes with `long double`.

@@ -11,7 +11,7 @@ use std::{
     mem,
     panic::{self, AssertUnwindSafe},
     slice,
-    sync::{PoisonError, atomic::Ordering},
+    sync::{Mutex, PoisonError, atomic::Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -107,15 +107,23 @@ impl Store {
         let commit = |lane: Vec<&mut W>| {
             lane.into_iter().for_each(|work| self.commit_group(slice::from_mut(work)));
         };
-        let here = if blind.is_empty() { lanes.pop_last() } else { None };
+        let threads = lanes.len() - usize::from(blind.is_empty() && !lanes.is_empty());
+        let lanes = Mutex::new(lanes.into_values());
+        let next = || lanes.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let commit_lanes = || {
+            while let Some(lane) = next() {
+                commit(lane);
+            }
+        };
         thread::scope(|scope| {
-            for lane in lanes.into_values() {
-                scope.spawn(move || commit(lane));
+            for _ in 0..threads {
+                // If no more threads can be started, the others commit its lane.
+                let _ = thread::Builder::new().spawn_scoped(scope, commit_lanes);
             }
-            match here {
-                Some((_, lane)) => commit(lane),
-                None => self.commit_blind(&mut blind),
+            if !blind.is_empty() {
+                self.commit_blind(&mut blind);
             }
+            commit_lanes();
         });
     }
 

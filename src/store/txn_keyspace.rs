@@ -112,12 +112,13 @@ impl Keyspace for Txn<'_> {
         if own.cleared {
             return Ok(0);
         }
-        store.walk(space, cursor, count, &mut |stored, key, value| match moment
-            .each(value)
-            .filter(|_| !own.values.contains_key(stored))
-        {
-            Some(entry) => visit(key, entry),
-            None => ControlFlow::Continue(()),
+        store.walk(space, cursor, count, &mut |stored, key, value| {
+            let entry = match own.values.contains_key(stored) {
+                true if cursor == 0 => None,
+                true => own.entry(stored, moment),
+                false => moment.each(value),
+            };
+            entry.map_or(ControlFlow::Continue(()), |entry| visit(key, entry))
         })
     }
 }

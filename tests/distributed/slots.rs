@@ -44,8 +44,12 @@ fn what_crosses_slots_is_refused_and_writes_nothing() {
     }
     assert_eq!(client.call(&["EXEC"]), refused());
     assert_eq!(beside.call(&["DBSIZE"]), OwnedFrame::Integer(0));
-    // One tag is one slot.
-    client.call(&["MSET", "{t}a", "1", "{t}b", "2"]);
+    // One tag is one slot. A key may be written twice.
+    client.call(&["MSET", "{t}a", "0", "{t}b", "2", "{t}a", "1"]);
+    for request in [&["MULTI"][..], &["SET", "{t}b", "3"], &["SET", "{t}b", "2"]] {
+        client.call(request);
+    }
+    assert_eq!(client.call(&["EXEC"]), array([text("OK"), text("OK")]));
     assert_eq!(
         beside.call(&["MGET", "{t}b", "{t}a", "{t}c"]),
         array([bulk("2"), bulk("1"), OwnedFrame::Null])

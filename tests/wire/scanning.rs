@@ -81,6 +81,29 @@ fn interleaved_scans_return_every_key() {
 }
 
 #[test]
+fn a_scan_goes_on_in_a_transaction_that_has_written_its_keys() {
+    on_every_store(|running| {
+        let mut client = running.connect();
+        let keys: HashSet<String> = (0..200).map(|n| format!("key {n}")).collect();
+        for key in &keys {
+            expect(&mut client, &["SET", key, "v"], "+OK");
+        }
+        let (cursor, found) = step(&mut client, "0", "10");
+        assert_ne!(cursor, "0", "{}", running.store);
+        expect(&mut client, &["MULTI"], "+OK");
+        for key in &keys {
+            expect(&mut client, &["SET", key, "w"], "+QUEUED");
+        }
+        expect(&mut client, &["SCAN", &cursor, "COUNT", "1000"], "+QUEUED");
+        let reply = String::from_utf8(ask(&mut client, &["EXEC"])).unwrap();
+        let told: HashSet<&str> = reply.split("\r\n").collect();
+        let missing: Vec<_> =
+            keys.iter().filter(|key| !found.contains(*key) && !told.contains(key.as_str())).collect();
+        assert!(missing.is_empty(), "{}: {missing:?}", running.store);
+    });
+}
+
+#[test]
 fn a_lost_reply_can_be_asked_for_again() {
     on_every_store(|running| {
         let mut client = running.connect();

@@ -61,23 +61,31 @@ fn latest(_: &mut Session, context: &ServerState, _: Args<'_>, reply: &mut Reply
 /// Executes LATENCY HISTOGRAM [command ...]: cumulative numbers of calls by latency in microseconds. The name
 /// of a command includes its subcommands; a command that is named twice is reported twice.
 fn histograms(_: &mut Session, context: &ServerState, args: Args<'_>, reply: &mut Reply) {
-    let names = || context.names.iter().enumerate();
-    let mut wanted: Vec<(usize, &&str)> = names().collect();
-    if args.len() > 2 {
-        let is_meant = |name: &str, word: &[u8]| {
-            let family = name.split('|').next().unwrap_or(name);
-            [name, family].iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()))
-        };
-        let meant = |word| names().filter(move |(_, name)| is_meant(name, word));
-        wanted = args.from(2).flat_map(meant).collect();
-    }
-    let used = wanted.into_iter().filter_map(|(index, name)| Some((name, context.command_total(index)?)));
-    let used: Vec<_> = used.filter(|(_, total)| total.calls > 0).collect();
-    reply.map(used.len());
-    for (name, total) in used {
-        reply.bulk(name.as_bytes());
-        histogram(&total, reply);
-    }
+    let total = |(index, name): (usize, &&'static str)| Some((*name, context.command_total(index)?));
+    let used = context.names.iter().enumerate().filter_map(total).filter(|(_, total)| total.calls > 0);
+    let used: Vec<(&str, CommandTotal)> = used.collect();
+    let is_meant = |name: &str, word: &[u8]| {
+        let family = name.split('|').next().unwrap_or(name);
+        [name, family].iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    // Nothing is kept for a word: a request may have millions of them.
+    let wanted = |write: &mut dyn FnMut(&str, &CommandTotal)| {
+        if args.len() == 2 {
+            used.iter().for_each(|(name, total)| write(name, total));
+        }
+        for word in args.from(2) {
+            used.iter().filter(|(name, _)| is_meant(name, word)).for_each(|(name, total)| write(name, total));
+        }
+    };
+    let mut number = 0;
+    wanted(&mut |_, _| number += 1);
+    reply.map(number);
+    wanted(&mut |name, total| {
+        if !reply.has_overflowed() {
+            reply.bulk(name.as_bytes());
+            histogram(total, reply);
+        }
+    });
 }
 
 /// Writes the histogram of a command. Bounds that add no calls to the previous bound are left out.

@@ -9,6 +9,7 @@ use crate::{
     resp::{Args, Reply, parse_integer},
     store::Keyspace,
 };
+use std::sync::{Mutex, PoisonError};
 
 pub(in crate::command) const COMMANDS: &[Spec] =
     &[cmd!("lcs", -3, TWO_KEYS, Keyspace(lcs), READONLY | WHOLE_KEYSPACE;
@@ -122,6 +123,9 @@ fn lcs(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Result
         *if index == 0 { &mut a } else { &mut b } = value;
     })?;
     let options = Options::parse(args)?;
+    // One table at a time, as in Redis: it may have half a gigabyte.
+    static ONE_TABLE: Mutex<()> = Mutex::new(());
+    let _guard = ONE_TABLE.lock().unwrap_or_else(PoisonError::into_inner);
     let lengths = Lengths::new(&a, &b)?;
     let length = i64::from(lengths.get(a.len(), b.len()));
     if options.length {

@@ -64,7 +64,10 @@ impl MonitorHub {
     pub fn add(&self, client: Arc<Client>) -> MonitorFeed {
         let queue = Arc::new(Queue { client, lines: Mutex::default() });
         self.count.fetch_add(1, Ordering::Relaxed);
-        self.queues().push(Arc::downgrade(&queue));
+        let mut queues = self.queues();
+        queues.retain(|queue| queue.strong_count() > 0);
+        queues.push(Arc::downgrade(&queue));
+        drop(queues);
         MonitorFeed { queue, count: self.count.clone() }
     }
 

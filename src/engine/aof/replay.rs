@@ -246,7 +246,7 @@ impl Reader {
                 Meaning::Multi => return (used, self.stopped(misplaced("MULTI inside MULTI"))),
                 Meaning::Exec => return (used, self.stopped(misplaced("EXEC without MULTI"))),
                 Meaning::Unknown => {
-                    return (used, ReplayStop::Unknown { command: describe(body, &self.words) });
+                    return (used, ReplayStop::Unknown { command: describe(body, &self.words, self.form) });
                 }
             }
             used += length;
@@ -413,8 +413,16 @@ fn latest_mark(window: &mut Window<impl Read>, id: Option<u32>) -> io::Result<u6
 }
 
 /// Returns the text for a command that an AOF must not contain, such as `the command HSET with 3 arguments`.
-fn describe(bytes: &[u8], words: &[Range<usize>]) -> String {
-    let name = words.first().and_then(|range| bytes.get(range.clone())).unwrap_or_default();
-    let shown = name.get(..32).unwrap_or(name).escape_ascii();
+fn describe(bytes: &[u8], words: &[Range<usize>], form: Form) -> String {
+    let word = |range: &Range<usize>| bytes.get(range.clone()).unwrap_or_default();
+    let shown = |word: &[u8]| word.get(..32).unwrap_or(word).escape_ascii().to_string();
+    let name = words.first().map(word).unwrap_or_default();
+    if let (Form::Redis, [_, database]) = (form, words)
+        && name.eq_ignore_ascii_case(b"SELECT")
+    {
+        let database = shown(word(database));
+        return format!("the command SELECT {database} (kvbench has databases 0 to 15)");
+    }
+    let shown = shown(name);
     format!("the command {shown} with {} arguments", words.len().saturating_sub(1))
 }

@@ -101,6 +101,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     ("lpush k v", "-ERR unknown command 'lpush': kvbench has strings and keys, and no lists"),
     ("EVAL return 0", "-ERR unknown command 'EVAL': kvbench has strings and keys, and no scripts"),
+    ("JSON.SET a b", "-ERR unknown command 'JSON.SET': kvbench has strings and keys, and no modules"),
     ("command bogus", "-ERR unknown subcommand 'bogus'. Try COMMAND HELP."),
     ("nosuch", "-ERR unknown command 'nosuch', with args beginning with: "),
     ("NoSuch a b", "-ERR unknown command 'NoSuch', with args beginning with: 'a' 'b' "),

@@ -168,6 +168,31 @@ fn a_key_that_is_watched_again_costs_nothing_more() {
     expect_rss_below(&running, before + 16 * MIB, "half a million times WATCH of one key");
 }
 
+#[test]
+fn a_client_that_ends_monitor_costs_nothing_more() {
+    let running = in_memory(&[]);
+    let mut client = running.connect();
+    let before = rss(&running.server);
+    for _ in 0..20 {
+        exchange(&mut client, &b"MONITOR\r\nRESET\r\n".repeat(10_000), 20_000);
+    }
+    expect_rss_below(&running, before + 8 * MIB, "200,000 times MONITOR, each time ended");
+}
+
+/// A histogram takes two kilobytes, and one is named here by nine bytes.
+#[test]
+fn histograms_of_one_command_many_times_cost_what_their_reply_costs() {
+    let running = in_memory(&[]);
+    let mut client = running.connect();
+    ask(&mut client, &["GET", "k"]);
+    let before = peak_rss(&running.server);
+    let names = ["LATENCY", "HISTOGRAM"].into_iter().chain(std::iter::repeat_n("get", 100_000));
+    let reply = ask(&mut client, &names.collect::<Vec<_>>());
+    assert!(reply.len() > 100_000 * 20, "{} bytes", reply.len());
+    let more = peak_rss(&running.server) - before;
+    assert!(more < 100 * MIB, "{} MiB for a reply of {} MiB", more / MIB, reply.len() as u64 / MIB);
+}
+
 /// Each of these requests copies the whole value, and all are in one commit without a limit.
 #[test]
 fn a_pipeline_that_changes_a_large_value_costs_a_few_copies() {

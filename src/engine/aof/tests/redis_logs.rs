@@ -152,7 +152,7 @@ fn a_command_that_is_not_known_is_named_with_its_offset() {
     for (command, name) in [
         ("*4\r\n$4\r\nHSET\r\n$1\r\nh\r\n$1\r\nf\r\n$1\r\nv\r\n", "HSET with 3 arguments"),
         ("*5\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n$4\r\nPXAT\r\n$1\r\n9\r\n", "SET with 4 arguments"),
-        ("*2\r\n$6\r\nSELECT\r\n$2\r\n16\r\n", "SELECT with 1 arguments"),
+        ("*2\r\n$6\r\nselect\r\n$2\r\n16\r\n", "SELECT 16 (kvbench has databases 0 to 15)"),
         ("*4\r\n$4\r\nMSET\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", "MSET with 3 arguments"),
         ("*1\r\n$3\r\nDEL\r\n", "DEL with 0 arguments"),
         ("*1\r\n$3\r\n\x01\r\n\r\n", "\\x01\\r\\n with 0 arguments"),

@@ -13,7 +13,7 @@ use super::{
     routing::{ASKING, Cluster, Redirected, Route, refused, unavailable},
 };
 use crate::engine::{Batch, Error, Result, WriteOp};
-use hashbrown::{HashMap, hash_map::Entry};
+use hashbrown::HashMap;
 use redis::Value;
 use std::{collections::BTreeMap, mem, sync::Arc, time::Instant};
 
@@ -255,24 +255,12 @@ fn split_rounds(parts: Vec<Part<'_>>) -> (Vec<Part<'_>>, Vec<Part<'_>>) {
     let (mut now, mut later) = (Vec::with_capacity(parts.len()), Vec::new());
     for part in parts {
         let way = part.only_key().map(|_| part.route.asking.clone());
-        let mut fits = true;
-        for key in part.keys() {
-            match taken.entry(key) {
-                Entry::Vacant(entry) => drop(entry.insert(way.clone())),
-                Entry::Occupied(entry) if way.is_some() && *entry.get() == way => {}
-                Entry::Occupied(mut entry) => {
-                    entry.insert(None);
-                    fits = false;
-                }
-            }
-        }
-        if fits {
-            now.push(part);
-        } else {
-            // Parts behind this one that write one of its keys must wait, too.
-            taken.extend(part.keys().map(|key| (key, None)));
-            later.push(part);
-        }
+        // A part may write one of its own keys twice.
+        let fits = part.keys().all(|key| taken.get(key).is_none_or(|other| way.is_some() && *other == way));
+        // Parts behind one that does not fit must wait, too, if they write one of its keys.
+        let next = if fits { way } else { None };
+        taken.extend(part.keys().map(|key| (key, next.clone())));
+        if fits { now.push(part) } else { later.push(part) }
     }
     (now, later)
 }
@@ -426,6 +414,14 @@ mod tests {
         let first = ["MSET {p}a 0 {p}b 0", "SET {p}c 2"];
         let then = ["MSET {p}a 0 {p}b 0", "SET {p}b 1", "SET {p}b 3"];
         assert_eq!(node.seen(), [&first[..], &then].concat());
+    }
+
+    #[test]
+    fn write_of_one_key_twice_is_sent() {
+        let node = FakeNode::start();
+        let cluster = node.cluster(PREFIX);
+        assert_eq!(write(&cluster, &[&["a", "a"], &["a"]]), ["done"; 2]);
+        assert_eq!(node.seen(), ["MSET {p}a 0 {p}a 0", "SET {p}a 1"]);
     }
 
     #[test]
