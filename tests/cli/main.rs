@@ -26,6 +26,8 @@ mod reference;
 mod release;
 mod sockets;
 mod stopping;
+#[cfg(target_os = "linux")]
+mod tools_cluster;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 mod torture;
 mod units;

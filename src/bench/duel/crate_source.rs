@@ -11,6 +11,9 @@ use std::{
     str::FromStr,
 };
 
+/// Variable with flags for rustc, separated by the character 0x1f, which Cargo reads before `RUSTFLAGS`.
+pub(super) const ENCODED_RUSTFLAGS: &str = "CARGO_ENCODED_RUSTFLAGS";
+
 /// Place from which a crate is taken, as the user writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CrateSource {
@@ -160,7 +163,7 @@ impl Found {
 /// Returns the packages that `cargo metadata` finds in a directory, or the error message of cargo.
 fn packages(directory: &Path, words: &[&str]) -> Result<Result<Vec<Package>, String>, Error> {
     let words = [&["metadata", "--format-version", "1"], words].concat();
-    let output = cargo(directory, &words, Stdio::piped())?;
+    let output = cargo(directory, &words, None, Stdio::piped())?;
     if !output.status.success() {
         return Ok(Err(String::from_utf8_lossy(&output.stderr).into_owned()));
     }
@@ -168,12 +171,19 @@ fn packages(directory: &Path, words: &[&str]) -> Result<Result<Vec<Package>, Str
     Ok(metadata.map(|metadata| metadata.packages).map_err(|error| error.to_string()))
 }
 
-/// Runs cargo with the arguments `words` in a directory, and returns its exit status and output. `stderr` receives its
-/// progress and error messages. Fails only if cargo cannot be started.
-pub(super) fn cargo(directory: &Path, words: &[impl AsRef<OsStr>], stderr: Stdio) -> Result<Output, Error> {
+/// Runs cargo with the arguments `words` in a directory, and returns its exit status and output. `rustflags` is the value
+/// of `CARGO_ENCODED_RUSTFLAGS`; `None` leaves the variable as it is. `stderr` receives the progress and the error
+/// messages. Fails only if cargo cannot be started.
+pub(super) fn cargo(
+    directory: &Path,
+    words: &[impl AsRef<OsStr>],
+    rustflags: Option<String>,
+    stderr: Stdio,
+) -> Result<Output, Error> {
     let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.current_dir(directory).args(words).stdin(Stdio::null()).stderr(stderr);
+    command.envs(rustflags.map(|flags| (ENCODED_RUSTFLAGS, flags)));
     command.output().map_err(Error::NoCargo)
 }
 

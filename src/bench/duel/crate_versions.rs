@@ -5,7 +5,7 @@
 //! in one target directory, which is kept, so that only the crate and kvbench itself are compiled twice.
 
 use super::{
-    crate_source::{CrateSource, Found, cargo},
+    crate_source::{CrateSource, ENCODED_RUSTFLAGS, Found, cargo},
     programs::{Error, describe},
 };
 use crate::{
@@ -144,10 +144,13 @@ impl Build<'_> {
             "--target-dir",
             &place,
             // Cargo does so itself only for crates that are not in a directory: a lint of a newer compiler is no error.
+            // Cargo reads this only if no variable has flags; see `capped_rustflags`.
             "--config",
             "target.'cfg(all())'.rustflags = ['--cap-lints', 'warn']",
         ];
-        if !cargo(&copy, &words, Stdio::inherit())?.status.success() {
+        let variable = |name| env::var(name).ok();
+        let rustflags = capped_rustflags(variable(ENCODED_RUSTFLAGS), variable("RUSTFLAGS"));
+        if !cargo(&copy, &words, rustflags, Stdio::inherit())?.status.success() {
             return Err(Error::Build { name: (*name).into(), version });
         }
         // The build with the other version replaces this file.
@@ -215,7 +218,8 @@ impl Build<'_> {
             CrateSource::Published(version) => &["--precise", version][..],
             CrateSource::Directory(_) | CrateSource::Git { .. } => &[],
         };
-        let chosen = cargo(copy, &[&["update", "--package", name][..], precise].concat(), Stdio::piped())?;
+        let chosen =
+            cargo(copy, &[&["update", "--package", name][..], precise].concat(), None, Stdio::piped())?;
         if !chosen.status.success() {
             let text = String::from_utf8_lossy(&chosen.stderr).trim().to_owned();
             return Err(Error::NoVersion { name: (*name).into(), asked: source.source.to_string(), text });
@@ -298,6 +302,15 @@ fn interface(version: &str) -> Vec<&str> {
     }
 }
 
+/// Returns the value of `CARGO_ENCODED_RUSTFLAGS` with which no lint is an error, for a build in an environment with the
+/// values `encoded` of this variable and `plain` of `RUSTFLAGS`. Returns `None` if neither is set: Cargo then reads the
+/// flags in its configuration.
+fn capped_rustflags(encoded: Option<String>, plain: Option<String>) -> Option<String> {
+    let flags = encoded.or_else(|| Some(plain?.split_whitespace().collect::<Vec<_>>().join("\x1f")))?;
+    let cap = "--cap-lints\x1fwarn";
+    Some(if flags.is_empty() { cap.into() } else { format!("{flags}\x1f{cap}") })
+}
+
 /// Returns the cache directory of the user, `$XDG_CACHE_HOME` or `$HOME/.cache`; `None` if neither variable is set.
 fn user_cache() -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -337,6 +350,20 @@ mod tests {
             ("0.25", "0.24.1", false),
         ] {
             assert_eq!(interface(one) == interface(other), is_same, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn flags_of_the_environment_do_not_make_lints_errors() {
+        for (encoded, plain, expected) in [
+            (None, None, None),
+            (None, Some("-D warnings"), Some("-D\x1fwarnings\x1f--cap-lints\x1fwarn")),
+            (None, Some("  "), Some("--cap-lints\x1fwarn")),
+            (Some("--cfg\x1fa=\"b c\""), None, Some("--cfg\x1fa=\"b c\"\x1f--cap-lints\x1fwarn")),
+            (Some(""), Some("-D warnings"), Some("--cap-lints\x1fwarn")),
+        ] {
+            let flags = capped_rustflags(encoded.map(String::from), plain.map(String::from));
+            assert_eq!(flags.as_deref(), expected, "{encoded:?} {plain:?}");
         }
     }
 
