@@ -5,7 +5,7 @@ use crate::{
     config::may_hold_data,
     engine::{Check, CheckReport, Error, Kind},
 };
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use std::{
     env,
     fs::{self, File, Permissions, TryLockError},
@@ -53,6 +53,7 @@ impl Verdict {
             Ok(CheckReport { holds, remark: Some(remark) }) => {
                 Self::Sound(format!("sound: {holds}; {remark}"))
             }
+            Err(Error::Locked { path }) => Self::Unknown(format!("cannot be checked: {}", in_use(&path))),
             Err(error) if error.is_corruption() => Self::Damaged(format!("damaged: {error}")),
             Err(error) => Self::Unknown(format!("cannot be checked: {error}")),
         }
@@ -71,6 +72,10 @@ pub fn check(path: &Path) -> Verdict {
 }
 
 fn try_check(path: &Path) -> anyhow::Result<Verdict> {
+    let found = fs::metadata(path)?;
+    if found.is_file() && found.len() == 0 {
+        return Ok(Verdict::Sound("sound: an empty file, in which the next start creates a store".into()));
+    }
     let kind = owner(path)?;
     match kind.check {
         Check::InPlace(check) => Ok(Verdict::of(check(path))),
@@ -200,9 +205,14 @@ fn refuse_locked(file: &File, path: &Path) -> anyhow::Result<()> {
         Err(TryLockError::Error(error)) => return Err(error).context("cannot lock it"),
     };
     if locked {
-        bail!("{} is in use by another process; stop it first", path.display());
+        bail!(in_use(path));
     }
     Ok(())
+}
+
+/// Returns the error for data that another process has open.
+fn in_use(path: &Path) -> String {
+    format!("{} is in use by another process; stop it first", path.display())
 }
 
 /// Returns `true` if another process holds a record lock (fcntl) on the file, which RocksDB uses; flock does not detect
@@ -233,7 +243,10 @@ pub fn repair(path: &Path) -> anyhow::Result<String> {
     let Some(repair) = kind.repair else {
         bail!("{shown} holds data of {}, which kvbench cannot repair; restore a backup", kind.info.name);
     };
-    let done = repair(path)?;
+    let done = repair(path).map_err(|error| match error {
+        Error::Locked { path } => anyhow!(in_use(&path)),
+        error => error.into(),
+    })?;
     let mut text = String::new();
     for damage in &done.damage {
         text.push_str(&format!("{shown}: damaged at {damage}\n"));

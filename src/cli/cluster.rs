@@ -4,6 +4,9 @@ use crate::engine::{ClusterAccess, Info, Location};
 use clap::Args;
 use std::path::PathBuf;
 
+/// Default of `--prefix`.
+const DEFAULT_PREFIX: &str = "kvbench/";
+
 /// Where the cluster is, and what it asks of this server.
 #[derive(Args, Debug)]
 pub(super) struct Cluster {
@@ -26,7 +29,7 @@ pub(super) struct Cluster {
     )]
     nodes: Vec<String>,
     /// What all keys begin with in that cluster. Servers with the same prefix have the same data
-    #[arg(long, value_name = "TEXT", default_value = "kvbench/", help_heading = "Store")]
+    #[arg(long, value_name = "TEXT", default_value = DEFAULT_PREFIX, help_heading = "Store")]
     prefix: String,
     /// File that contains the password of that cluster; only its owner may be able to read it. TiKV has no passwords
     #[arg(long, value_name = "FILE", help_heading = "Store")]
@@ -52,13 +55,14 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Returns the location of the data on a cluster, if a flag for a cluster other than `--prefix` was given, or if
-    /// the engine needs a cluster and there is no `--path`; otherwise `None`. An engine on TiKV ignores `--nodes`, and
-    /// one with hash slots ignores `--pd`.
+    /// Returns the location of the data on a cluster, if a flag for a cluster was given, or if the engine needs a
+    /// cluster and there is no `--path`; otherwise `None`. For an engine that needs a cluster, `--prefix` alone is no
+    /// such flag. An engine on TiKV ignores `--nodes`, and one with hash slots ignores `--pd`.
     pub fn location(&self, info: &Info, has_path: bool) -> Option<Location> {
         let access = self.access();
         let is_given = !self.pd.is_empty() || !self.nodes.is_empty() || access != ClusterAccess::default();
         let is_cluster = info.cluster_flag.is_some();
+        let is_given = is_given || !is_cluster && self.prefix != DEFAULT_PREFIX;
         if !(is_given || is_cluster && !has_path) {
             return None;
         }
@@ -103,5 +107,19 @@ mod tests {
             assert_eq!(nodes(kind.info), 2, "{}", kind.info.name);
         }
         assert_eq!(nodes(Kind::DEFAULT.info), 4);
+    }
+
+    #[test]
+    fn a_prefix_is_one_of_a_cluster_also_if_the_engine_has_none() {
+        let location = |flags: &[&str], info| {
+            let flags = Flags::parse_from(["serve"].iter().chain(flags));
+            flags.cluster.location(info, true)
+        };
+        let given = &["--prefix", "mine/"][..];
+        assert!(matches!(location(given, Kind::DEFAULT.info), Some(Location::Cluster { .. })));
+        assert_eq!(location(&[], Kind::DEFAULT.info), None);
+        for kind in DISTRIBUTED {
+            assert_eq!(location(given, kind.info), None, "{}: --path is refused", kind.info.name);
+        }
     }
 }

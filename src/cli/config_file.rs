@@ -2,10 +2,14 @@
 //! overrides.
 
 use super::serve::Serve;
-use clap::{Arg, Args, Command, error::ErrorKind, parser::ValueSource};
+use clap::{
+    Arg, Args, Command,
+    error::{ContextKind, ContextValue, ErrorKind},
+    parser::ValueSource,
+};
 use std::{ffi::OsString, fs, io, path::PathBuf};
 
-/// Error in a configuration file. Each message names the file, and the line if there is one.
+/// Error in a configuration file. Each message names the file, and the line if one line causes the error.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Error {
@@ -21,7 +25,8 @@ pub enum Error {
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or if `serve` does not accept a line, or two lines together.
+/// If the file cannot be read, or if `serve` does not accept a line, or two lines together, or a line without a flag that
+/// is missing in the file and on the command line.
 pub fn expand(mut words: Vec<OsString>) -> Result<Vec<OsString>, Error> {
     let place = match words.get(1) {
         Some(word) if word == "serve" => 2,
@@ -55,8 +60,29 @@ pub fn expand(mut words: Vec<OsString>) -> Result<Vec<OsString>, Error> {
         lines.push((arg, number));
         flags.push(flag.into());
     }
-    words.splice(place..place, flags);
+    words.splice(place..place, flags.iter().cloned());
+    let all: Vec<_> = words.iter().take(1).chain(words.iter().skip(place)).cloned().collect();
+    let missing = missing_flags(&command, all);
+    for ((arg, line), flag) in lines.into_iter().zip(flags) {
+        let needed = missing_flags(&command, vec!["kvbench".into(), flag]);
+        let needed: Vec<_> = needed.into_iter().filter(|flag| missing.contains(flag)).collect();
+        if !needed.is_empty() {
+            let name = arg.get_long().unwrap_or_default();
+            let reason = format!("--{name} needs {}", needed.join(" and "));
+            return Err(Error::Line { path: path.clone(), line, reason });
+        }
+    }
     Ok(words)
+}
+
+/// Returns the flags that other flags in the arguments `words` need and that are not among them.
+fn missing_flags(command: &Command, words: Vec<OsString>) -> Vec<String> {
+    let error = command.clone().try_get_matches_from(words).err();
+    let error = error.filter(|error| error.kind() == ErrorKind::MissingRequiredArgument);
+    match error.as_ref().and_then(|error| error.get(ContextKind::InvalidArg)) {
+        Some(ContextValue::Strings(flags)) => flags.clone(),
+        _ => Vec::new(),
+    }
 }
 
 /// Returns `true` if the flag `given` of the command line overrides a line of the file with the flag `arg`: it is the
@@ -99,8 +125,12 @@ fn flag<'a>(command: &'a Command, line: &str) -> Result<Option<(&'a Arg, String)
         // Flags that need others are checked when all flags are read.
         Err(error) if error.kind() != ErrorKind::MissingRequiredArgument => {
             let text = error.to_string();
-            let first = text.lines().next().unwrap_or_default();
-            Err(first.trim_start_matches("error: ").to_owned())
+            // These lines of clap are about the command line.
+            let is_hint =
+                |line: &str| line.starts_with("Usage: ") || line.starts_with("For more information");
+            let lines = text.lines().take_while(|line| !is_hint(line));
+            let lines: Vec<_> = lines.map(str::trim).filter(|line| !line.is_empty()).collect();
+            Err(lines.join(" ").trim_start_matches("error: ").to_owned())
         }
         _ => Ok(Some((arg, flag))),
     }
@@ -151,5 +181,16 @@ mod tests {
         assert!(told.contains("conf:4: --password-file") && told.contains("--requirepass"), "{told}");
         assert!(told.ends_with("of line 2"), "{told}");
         assert_eq!(inserted("requirepass a\npassword-file b", &["--password-file", "c"]), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn line_without_a_flag_that_it_needs_is_named_if_the_command_line_lacks_it_too() {
+        let text = "timeout 1\ntls-cert a";
+        let told = inserted(text, &["--tls-port", "0"]).unwrap_err();
+        assert!(told.ends_with("conf:2: --tls-cert needs --tls-key <FILE>"), "{told}");
+        let own = &["--tls-port", "0", "--tls-key", "b"];
+        assert_eq!(inserted(text, own).unwrap(), ["--timeout=1", "--tls-cert=a"]);
+        // clap reports mistakes of the command line alone.
+        assert_eq!(inserted("timeout 1", &["--tls-port", "0"]).unwrap(), ["--timeout=1"]);
     }
 }

@@ -5,7 +5,7 @@ use super::{
         WorkloadFlags, cpus, detect, percent_to_100, recorded_arguments, result_file, server_arguments,
         suite_parser,
     },
-    units::{MOST_OPERATIONS, count, positive_seconds, seconds, size},
+    units::{MOST_OPERATIONS, count, positive_seconds, positive_size, seconds},
 };
 use crate::bench::{
     duel::{self, CrateSource, CrateVersions},
@@ -86,7 +86,7 @@ pub struct Duel {
     #[arg(long, default_value_t = 42)]
     seed: u64,
     /// Memory for an engine's cache
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = positive_size)]
     cache_size: ByteSize,
     #[command(flatten)]
     versions: VersionFlags,

@@ -89,15 +89,16 @@ struct Facts {
     feature: Option<&'static str>,
 }
 
-/// Returns the facts about all stores of this build as a JSON array with one store on each line, so that `sed` can read
-/// it too.
+/// Returns the facts about `stores`, or about all stores of this build if it is empty, as a JSON array with one store on
+/// each line, so that `sed` can read it too.
 ///
 /// # Errors
 ///
 /// Fails if a fact cannot be written as JSON.
-pub fn json() -> serde_json::Result<String> {
+pub fn json(stores: &[&'static Kind]) -> serde_json::Result<String> {
     let mut text = String::from("[");
-    for info in kinds().chain(DISTRIBUTED).map(|kind| kind.info) {
+    let all = kinds().chain(DISTRIBUTED).filter(|_| stores.is_empty());
+    for info in all.chain(stores.iter().copied()).map(|kind| kind.info) {
         let separator = if text.len() > 1 { ",\n" } else { "\n" };
         let facts = Facts { info, feature: feature(info.name) };
         text.push_str(&format!("{separator}{}", serde_json::to_string(&facts)?));

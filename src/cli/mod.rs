@@ -93,8 +93,8 @@ it became much slower. With fewer than three repetitions there is no verdict.";
 const CHECK_HELP: &str = "\
 Exit code: 0 when the data are sound, 1 when they are damaged, 2 when they cannot be checked.
 
-No server may have the data open. Append-only files are read in place. All other data are copied to TMPDIR first, and \
-the copy is opened.";
+No server may have the data open. Append-only files, and directories of such files, are read in place. All other data \
+are copied to TMPDIR first, and the copy is opened.";
 
 const REPAIR_HELP: &str = "\
 A first line that is damaged is rewritten, if the frame behind it is whole; all records are then kept. Other damage \
@@ -160,7 +160,7 @@ pub enum Command {
         /// Print the table as Markdown
         #[arg(long, conflicts_with = "store")]
         markdown: bool,
-        /// Print every fact as JSON for scripts, with one engine on each line
+        /// Print every fact of these stores, or of all, as JSON for scripts, with one engine on each line
         #[arg(long, conflicts_with = "markdown")]
         json: bool,
     },
@@ -243,7 +243,7 @@ pub enum CliError {
 #[derive(clap::Args, Debug)]
 pub struct Top {
     /// The server, or a port of this machine [default: 127.0.0.1:6380]
-    #[arg(value_name = "HOST:PORT|PORT")]
+    #[arg(value_name = "HOST:PORT|PORT", value_parser = server)]
     server: Option<String>,
     /// Port of the server, which is on this machine
     #[arg(long, short, value_name = "PORT", conflicts_with = "server")]
@@ -252,11 +252,22 @@ pub struct Top {
     #[arg(long, short, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     interval: Duration,
     /// Stop after this many updates [default: run until q or Ctrl-C]
-    #[arg(long, short = 'n', value_name = "N", value_parser = units::count::<u64>(0..=u64::MAX))]
+    #[arg(long, short = 'n', value_name = "N", value_parser = units::count::<u64>(1..=u64::MAX))]
     count: Option<u64>,
     /// File with the password of the server to show
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
+}
+
+/// Parses the address of a server to watch, or its port if it is on this machine, and returns host and port.
+#[cfg(feature = "top")]
+fn server(text: &str) -> Result<String, String> {
+    let is_port = |text: &str| text.parse::<u16>().is_ok();
+    match text.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && is_port(port) => Ok(text.into()),
+        None if is_port(text) => Ok(format!("127.0.0.1:{text}")),
+        _ => Err("it must be HOST:PORT, or a port of this machine, such as localhost:6380 or 6380".into()),
+    }
 }
 
 /// Parses the time between two updates: at least 50 ms, at most a day.
@@ -273,13 +284,9 @@ fn interval(text: &str) -> Result<Duration, String> {
 impl Top {
     /// Returns the options of `kvbench top`.
     pub fn options(self) -> crate::top::Options {
-        let port = self.port.map_or_else(|| "6380".into(), |port| port.to_string());
-        let server = match self.server {
-            Some(server) if server.parse::<u16>().is_err() => server,
-            number => format!("127.0.0.1:{}", number.unwrap_or(port)),
-        };
+        let port = self.port.unwrap_or(6380);
         crate::top::Options {
-            server,
+            server: self.server.unwrap_or_else(|| format!("127.0.0.1:{port}")),
             interval: self.interval,
             count: self.count,
             password_file: self.password_file,
@@ -322,9 +329,10 @@ pub struct Export {
     /// Run files, or directories with run files
     #[arg(required = true, value_name = "DIR|FILE")]
     pub inputs: Vec<PathBuf>,
-    /// Metric for github-action-benchmark, by its name in report.csv
-    #[arg(long, value_name = "NAME", default_value = "throughput_per_second")]
-    pub metric: String,
+    /// Metric for github-action-benchmark, by its name in report.csv without _median, _min or _max, such as p99_us
+    /// [default: throughput_per_second]
+    #[arg(long, value_name = "NAME")]
+    pub metric: Option<String>,
 }
 
 /// Options of `kvbench compare`.

@@ -2,7 +2,7 @@
 
 use super::{
     bench::{percent_to_100, recorded_arguments, result_file, server_arguments, suite_lines, suite_parser},
-    units::{MOST_OPERATIONS, count, positive_seconds, rate, seconds, size},
+    units::{MOST_OPERATIONS, count, positive_seconds, positive_size, rate, seconds, size},
 };
 use crate::bench::{
     plan::{
@@ -66,7 +66,7 @@ pub struct Reproduce {
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
     /// Memory for an engine's cache [default: 4GiB for redb, else 256MiB]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = positive_size)]
     cache_size: Option<ByteSize>,
     /// Limit of memory for each store, page cache included (needs root, or a delegated control group)
     #[arg(long, value_name = "SIZE", value_parser = size)]

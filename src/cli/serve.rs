@@ -2,7 +2,7 @@
 
 use super::{
     cluster, network,
-    units::{TimeUnit, count, size, time},
+    units::{TimeUnit, count, positive_size, time},
     value_parsers::{KindParser, YesNo},
 };
 use crate::{
@@ -39,10 +39,10 @@ pub struct Serve {
     #[arg(long, value_name = "SECONDS", default_value_t = MAX_UNSYNCED.as_secs(), value_parser = time(TimeUnit::Seconds, 1..=3600), help_heading = "Store")]
     max_unsynced: u64,
     /// Memory for the engine's cache (`kvbench stores` says how each engine uses it)
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size, help_heading = "Store")]
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = positive_size, help_heading = "Store")]
     cache_size: ByteSize,
     /// Largest size of the data file of LMDB and MDBX; reserves address space, not memory or disk
-    #[arg(long, value_name = "SIZE", default_value = "256GiB", value_parser = size, help_heading = "Store")]
+    #[arg(long, value_name = "SIZE", default_value = "256GiB", value_parser = positive_size, help_heading = "Store")]
     map_size: ByteSize,
     /// Whether the kernel reads ahead in the memory map of LMDB and MDBX; auto: only while the data are small enough
     /// for the memory

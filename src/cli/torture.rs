@@ -8,7 +8,7 @@ use crate::{
     engine::{Fsync, Kind},
     torture::{Mode, Options, Subject, allowed_loss::AllowedLoss, disk::Cut},
 };
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use std::{
     env,
@@ -47,7 +47,7 @@ pub struct Torture {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = count::<u64>(1..=u64::MAX))]
     rounds: u64,
     /// Start no new round of a store, policy and mode after this time
-    #[arg(long, value_name = "SECONDS", value_parser = time(TimeUnit::Seconds, 0..=31_536_000))]
+    #[arg(long, value_name = "SECONDS", value_parser = time(TimeUnit::Seconds, 1..=31_536_000))]
     seconds: Option<u64>,
     /// Seed of the first round; the next rounds have the next numbers [default: random]
     #[arg(long)]
@@ -56,8 +56,8 @@ pub struct Torture {
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = count::<u32>(1..=1000))]
     clients: u32,
     /// What a power cut leaves of writes that were not synced: nothing (drop), some pages (pages), or some pages and
-    /// torn pages (torn)
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "drop,pages,torn")]
+    /// torn pages (torn); for the modes power, full and eio [default: drop,pages,torn]
+    #[arg(long, value_enum, value_delimiter = ',')]
     cut: Vec<Cut>,
     /// Directory for the rounds
     #[arg(long, value_name = "DIR", default_value = "kvbench-torture.tmp")]
@@ -66,7 +66,7 @@ pub struct Torture {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print a result file as a Markdown table, and test nothing
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", exclusive = true)]
     table: Option<PathBuf>,
 
     /// What the other program may lose after a kill or a power cut
@@ -99,7 +99,15 @@ impl Torture {
     }
 
     /// Returns the options of the crash tests that the flags describe.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `--cut` was given and no mode cuts the power, if the data of a store are on other machines, and if the
+    /// path of this program is unknown.
     pub fn options(self) -> anyhow::Result<Options> {
+        if !self.cut.is_empty() && self.mode.iter().all(|mode| *mode == Mode::Kill) {
+            bail!("--cut has no effect with --mode kill; add --mode power, full or eio");
+        }
         let subjects = match self.program.split_first() {
             Some((program, arguments)) => vec![self.foreign(program, arguments)],
             None => self.own()?,
@@ -112,7 +120,7 @@ impl Torture {
             // The default is short, so that it can be retyped.
             seed: self.seed.unwrap_or_else(|| RandomState::new().hash_one(()) % 1_000_000_000),
             clients: self.clients,
-            cuts: self.cut.clone(),
+            cuts: if self.cut.is_empty() { Cut::ALL.to_vec() } else { self.cut },
             directory: self.dir,
             output: self.output,
         })
@@ -121,12 +129,16 @@ impl Torture {
     /// Returns the command that repeats a round, without the flags of the server under test, the injected fault and the
     /// seed.
     fn again(&self) -> String {
-        let cuts: Vec<_> = self.cut.iter().filter_map(ValueEnum::to_possible_value).collect();
-        let cuts: Vec<_> = cuts.iter().map(|cut| cut.get_name()).collect();
-        format!("kvbench torture --clients {} --cut {}", self.clients, cuts.join(","))
+        format!("kvbench torture --clients {}", self.clients)
     }
 
     fn own(&self) -> anyhow::Result<Vec<Subject>> {
+        if let Some(kind) = self.store.iter().find(|kind| kind.info.cluster_flag.is_some()) {
+            let name = kind.info.name;
+            bail!(
+                "--store {name} cannot be tested: its data are on other machines; choose a store of this machine"
+            );
+        }
         let program = env::current_exe().context("cannot find this program")?;
         let subjects = self.store.iter().flat_map(|kind| {
             let program = &program;

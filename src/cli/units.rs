@@ -107,6 +107,13 @@ pub(super) fn size(text: &str) -> Result<ByteSize, String> {
     text.trim().replace('_', "").parse().map_err(wrong)
 }
 
+/// Parses a size of at least 1 byte: `4096`, `1KiB` or `2GB`.
+pub(super) fn positive_size(text: &str) -> Result<ByteSize, String> {
+    let number = size(text)?;
+    let wrong = || "it must be a size of 1 byte or more, such as 64KiB or 1GB".into();
+    Some(number).filter(|number| number.as_u64() > 0).ok_or_else(wrong)
+}
+
 /// Returns a parser of times, whose value is a whole number of `unit` in `range`: `30`, `30s` or `5m`.
 pub(super) fn time(
     unit: TimeUnit,
@@ -161,6 +168,10 @@ mod tests {
         }
         for text in ["", "much", "12 parsecs", "-1", "1s"] {
             assert!(size(text).is_err_and(|error| error.contains("64KiB")), "{text}");
+        }
+        assert_eq!((size("0"), positive_size("1")), (Ok(ByteSize(0)), Ok(ByteSize(1))));
+        for text in ["0", "0KiB"] {
+            assert!(positive_size(text).is_err_and(|error| error.contains("1 byte or more")), "{text}");
         }
     }
 

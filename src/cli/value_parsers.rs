@@ -1,6 +1,6 @@
 //! Value parsers of flags that several commands share.
 
-use crate::engine::{Kind, all_kinds, same_design_hint};
+use crate::engine::{Kind, absent_hint, all_kinds};
 use clap::{
     Arg, Command, ValueEnum,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
@@ -34,7 +34,7 @@ impl TypedValueParser for KindParser {
         if let Some(kind) = Kind::find(&name).or_else(|| synthetic(&name)) {
             return Ok(kind);
         }
-        let Some(hint) = same_design_hint(&name) else {
+        let Some(hint) = absent_hint(&name) else {
             Self::names().parse_ref(command, flag, value)?;
             return Err(clap::Error::new(ErrorKind::InvalidValue).with_cmd(command));
         };

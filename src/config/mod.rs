@@ -27,6 +27,9 @@ pub fn may_hold_data(path: &Path) -> bool {
     fs::metadata(path).map_or(true, |found| found.is_file() || found.is_dir())
 }
 
+/// Default of `--map-size`, in bytes.
+const DEFAULT_MAP_SIZE: u64 = 256 << 30;
+
 /// Options of `kvbench serve`.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -101,9 +104,13 @@ pub enum Error {
     NoCompression { store: &'static str, compression: Compression, able: String },
     #[error("--direct-reads yes does not work with --store {store}; it works with {able}")]
     NoDirectReads { store: &'static str, able: String },
+    #[error("{flag} does not work with --store {store}; it works with {able}")]
+    NoMemoryMap { store: &'static str, flag: String, able: String },
     #[error("--store {store} needs {flag}")]
     NoNodes { store: &'static str, flag: &'static str },
-    #[error("--pd, --nodes and --cluster-... do not work with --store {store}; they work with {able}")]
+    #[error(
+        "--pd, --nodes, --prefix and --cluster-... do not work with --store {store}; they work with {able}"
+    )]
     NoCluster { store: &'static str, able: String },
     #[error(
         "--path does not work with --store {store}, whose data are on other machines; use --prefix and {flag}"
@@ -146,7 +153,21 @@ impl Config {
             let able = names(|kind| kind.info.capabilities.direct_reads);
             return Err(Error::NoDirectReads { store: info.name, able });
         }
+        self.check_memory_map()?;
         self.check_network()
+    }
+
+    /// Fails if a flag about the memory map has another value than its default, and the store has no memory map.
+    fn check_memory_map(&self) -> Result<(), Error> {
+        let flag = match (self.map_size, self.read_ahead) {
+            _ if self.kind.info.capabilities.map_size => return Ok(()),
+            (DEFAULT_MAP_SIZE, ReadAhead::Auto) => return Ok(()),
+            (DEFAULT_MAP_SIZE, read_ahead) => format!("--read-ahead {read_ahead}"),
+            (map_size, _) => format!("--map-size {map_size}"),
+        };
+        let able = names(|kind| kind.info.capabilities.map_size);
+        let able = if able.is_empty() { "no store of this build".into() } else { able };
+        Err(Error::NoMemoryMap { store: self.kind.info.name, flag, able })
     }
 
     fn check_cluster(&self) -> Result<(), Error> {

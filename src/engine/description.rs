@@ -303,7 +303,7 @@ pub struct Capabilities {
     pub finds_corruption: bool,
     /// `true` if all memory is allocated in Rust, where allocations can be counted; those of C and C++ cannot.
     pub counts_allocations: bool,
-    /// `true` if `--map-size` limits the data file.
+    /// `true` if the data file is a memory map: `--map-size` limits it, and `--read-ahead` applies to it.
     pub map_size: bool,
     /// `true` if `--direct-reads` is supported.
     pub direct_reads: bool,

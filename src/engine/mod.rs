@@ -36,7 +36,7 @@ pub use description::{
 pub use error::{Error, Result};
 pub use options::{ClusterAccess, Compression, Durability, Fsync, Location, OpenOptions, ReadAhead};
 pub use registry::{
-    DISTRIBUTED, FAULTY, KINDS, absent, all_kinds, feature, kinds, prepare, register, same_design_hint,
+    DISTRIBUTED, FAULTY, KINDS, absent, absent_hint, all_kinds, feature, kinds, prepare, register,
 };
 
 /// Callback that receives the index of a key and its value, or `None` if it is absent. The value is borrowed from

@@ -71,9 +71,13 @@ pub fn feature(engine: &str) -> Option<&'static str> {
     ROWS.iter().chain(DISTRIBUTED_ROWS).find(|row| name(row) == engine)?.1
 }
 
-/// Returns a hint for a user who asked for the engine `name`, which kvbench does not have: the stores of the same
-/// design. `None` if no store of this build has it in [`super::Info::same_design`].
-pub fn same_design_hint(name: &str) -> Option<String> {
+/// Returns a hint for a user who asked for the engine `name`, which this build does not have: the Cargo feature that adds
+/// it, or the stores of the same design. `None` if no build has the engine, and no store of this build has it in
+/// [`super::Info::same_design`].
+pub fn absent_hint(name: &str) -> Option<String> {
+    if let Some(feature) = feature(name) {
+        return Some(format!("this build has no {name}; build kvbench with --features {feature}"));
+    }
     let name = name.to_ascii_lowercase();
     let stores = kinds().filter(|kind| kind.info.same_design.contains(&&*name)).map(|kind| kind.info.name);
     let stores = stores.collect::<Vec<_>>().join(", ");
@@ -230,5 +234,6 @@ mod tests {
             assert!(Kind::find(&name).is_none() && super::feature(&name) == Some(feature), "{name}");
         }
         assert_eq!(feature(Kind::DEFAULT.info.name), None);
+        assert!(absent_hint("tikv").is_some_and(|hint| hint.ends_with("--features tikv")));
     }
 }

@@ -23,6 +23,9 @@ use std::{
 /// opens.
 const MAX_CRASHES: u32 = 3;
 
+/// Name of the file with the output of the server in the directory of a round.
+pub(super) const LOG: &str = "server.log";
+
 /// Result of one round of a crash test.
 #[derive(Default)]
 pub(super) struct Outcome {
@@ -34,6 +37,8 @@ pub(super) struct Outcome {
     pub oldest: Option<Duration>,
     /// Recovery time of each start after a kill or power cut.
     pub reopen: Vec<Duration>,
+    /// `true` if the server answered its first requests, or if a fault was injected before that.
+    pub has_started: bool,
     /// Description of the failure that ended the round; `None` if it passed.
     pub fault: Option<String>,
 }
@@ -101,7 +106,7 @@ impl<'a> Round<'a> {
             subject,
             mode,
             place: TestDirectory::new(mode, directory)?,
-            log: directory.join("server.log"),
+            log: directory.join(LOG),
             histories,
             promise: AllowedLoss::Nothing,
             fault_at: Duration::ZERO,
@@ -156,6 +161,7 @@ impl<'a> Round<'a> {
         } else if !self.subject.is_ours {
             self.learn_skills(&server).map_err(|error| format!("the first requests: {error}"))?;
         }
+        self.outcome.has_started = true;
         Ok(server)
     }
 
@@ -280,6 +286,7 @@ impl<'a> Round<'a> {
     /// it. `when` describes the time, for messages.
     fn inject_fault(&mut self, server: Server, when: &str) -> Result<(), String> {
         self.outcome.faults_injected += 1;
+        self.outcome.has_started = true;
         let number = self.outcome.faults_injected;
         let is_kill = match self.mode {
             Mode::Kill => true,

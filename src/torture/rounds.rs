@@ -1,11 +1,12 @@
 //! Loop over the rounds of each server under test with each injected fault.
 
 use super::{
-    disk,
+    disk::{self, Cut},
     options::{Mode, Options, Subject},
     results::{self, ResultRow, Results},
     round, test_directory,
 };
+use clap::{ValueEnum, builder::PossibleValue};
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -18,8 +19,10 @@ use std::{
 pub enum Error {
     #[error("--mode {mode}: {reason}")]
     Disk { mode: Mode, reason: String },
-    #[error("{}: {source}", .path.display())]
+    #[error("cannot use {}: {source}; --dir can name another place", .path.display())]
     Directory { path: PathBuf, source: io::Error },
+    #[error("the test could not be run: {reason}; the output of the program is in {}", .log.display())]
+    NotStarted { reason: String, log: PathBuf },
     #[error(transparent)]
     Result(#[from] results::Error),
     #[error("{failed} of {rounds} rounds failed")]
@@ -32,7 +35,7 @@ pub enum Error {
 /// # Errors
 ///
 /// [`Error::Failed`] if a round failed, after the last round. The other errors end the run: a file or directory cannot
-/// be read or written, or a simulated disk cannot be mounted.
+/// be read or written, a simulated disk cannot be mounted, or a server does not start before the first fault.
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
     if let Some(path) = &options.output {
         Results::check_output(path)?;
@@ -85,13 +88,17 @@ fn torture(
         let directory = round_directory(options, subject, mode, seed)?;
         let outcome = round::play(options, subject, mode, seed, &directory)
             .map_err(|source| Error::Directory { path: directory.clone(), source })?;
+        if let (Some(reason), false) = (&outcome.fault, outcome.has_started) {
+            return Err(Error::NotStarted { reason: reason.clone(), log: directory.join(round::LOG) });
+        }
         if let Some(fault) = &outcome.fault {
             let again = &subject.repeat_command;
             say(&format!(
-                "{}, seed {seed}: failed\n{fault}\nkept: {}\nagain: {again} --mode {mode} --rounds 1 \
+                "{}, seed {seed}: failed\n{fault}\nkept: {}\nagain: {again} --mode {mode}{} --rounds 1 \
                  --seed {seed}{}\n",
                 test.name(),
                 directory.display(),
+                cut_flag(mode, &options.cuts),
                 subject.command_line,
             ));
         }
@@ -102,6 +109,16 @@ fn torture(
         cell.add(&row);
     }
     Ok(cell)
+}
+
+/// Returns the flag `--cut` of the command that repeats a round; empty if the injected fault is never a power cut.
+fn cut_flag(mode: Mode, cuts: &[Cut]) -> String {
+    if mode == Mode::Kill {
+        return String::new();
+    }
+    let cuts: Vec<_> = cuts.iter().filter_map(ValueEnum::to_possible_value).collect();
+    let cuts: Vec<_> = cuts.iter().map(PossibleValue::get_name).collect();
+    format!(" --cut {}", cuts.join(","))
 }
 
 /// Creates the parent directory of the rounds, and returns the absolute path of this round's directory, which does not
@@ -152,6 +169,14 @@ fn round_row(test: &ResultRow, seed: u64, outcome: &round::Outcome) -> ResultRow
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn command_that_repeats_a_round_names_power_cuts_unless_the_fault_is_a_kill() {
+        assert_eq!(cut_flag(Mode::Kill, &Cut::ALL), "");
+        for mode in [Mode::Power, Mode::Full, Mode::Eio] {
+            assert_eq!(cut_flag(mode, &[Cut::Drop, Cut::Torn]), " --cut drop,torn");
+        }
+    }
 
     #[test]
     fn directory_of_a_failed_round_is_kept_and_an_interrupted_round_leaves_none() {

@@ -82,12 +82,15 @@ impl Server {
         self.process.try_wait().ok().flatten()
     }
 
-    /// Returns the last three lines of the server's output.
+    /// Returns the last three lines of the server's output, or "no output" if there are none.
     pub fn last_words(&self) -> String {
         let log = fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(log.get(log.len().saturating_sub(600)..).unwrap_or_default());
         let lines: Vec<_> = text.lines().rev().take(3).collect();
-        lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
+        match lines.is_empty() {
+            true => "no output".into(),
+            false => lines.into_iter().rev().collect::<Vec<_>>().join(" | "),
+        }
     }
 }
 

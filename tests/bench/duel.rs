@@ -210,7 +210,7 @@ fn what_cannot_be_compared_is_refused_before_anything_is_measured() {
         (kvbench, &*no_kvbench, &[][..], "no-kvbench is no kvbench that can take part in a duel"),
         (&*no_kvbench, kvbench, &[], "no-kvbench is no kvbench that can take part in a duel"),
         (&*other, kvbench, &[], "other has version 1000000 of the messages"),
-        (&*absent, kvbench, &[], "absent: "),
+        (&*absent, kvbench, &[], "name two kvbench programs: kvbench duel OLD NEW"),
         (kvbench, kvbench, &["--stores", "mongodb"], "--stores mongodb: "),
         (
             kvbench,

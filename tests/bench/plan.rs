@@ -69,6 +69,7 @@ fn no_two_cells_have_one_name_whatever_is_asked_for() {
             options.stores.retain(|store| store != "nothing");
         }
         options.durabilities = [&all[..], &[Durability::Memory], &all].concat();
+        options.rates = vec![1000.0, 2000.0, 1000.0];
         let plan = suites::plan(&options).unwrap();
         check_ids(&plan, &format!("{name} of {:?}", options.stores));
         for store in ["map", "btree"] {
@@ -83,6 +84,20 @@ fn no_two_cells_have_one_name_whatever_is_asked_for() {
             assert_eq!(levels.len(), expected, "{name} measures {store} at {levels:?}");
         }
     }
+}
+
+/// The suite storage measures files, and cold reads are reads of files.
+#[test]
+fn memory_is_not_measured_by_default_where_files_are_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let storage = suites::plan(&options(suites::find("storage"), dir.path())).unwrap();
+    let in_memory = storage.left_out.iter().find(|reason| reason.contains("in memory"));
+    assert_eq!(in_memory, None, "no store has such cells");
+    let mut cold = options(suites::find("smallnest"), dir.path());
+    cold.conduct.cold = true;
+    let plan = suites::plan(&cold).unwrap();
+    let mut cells = plan.cells.iter().filter(|cell| !cell.reference);
+    assert!(cells.all(|cell| cell.target.persistent), "memory is read as if it were cold");
 }
 
 #[test]

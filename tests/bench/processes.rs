@@ -2,11 +2,17 @@
 
 use crate::{
     support::bench::{command, stderr},
-    support::{FOREVER, Program},
+    support::{FOREVER, PATIENCE, Program, RunToEnd, Server},
 };
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use redis_protocol::resp2::types::OwnedFrame;
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -145,4 +151,65 @@ fn a_server_is_loaded_unsynced_and_measured_under_its_policy() {
     assert_eq!(policies("always"), ["no", "always"]);
     assert_eq!(policies("everysec"), ["no", "everysec"]);
     assert_eq!(policies("memory"), ["no"]);
+}
+
+/// Kills the process that measures a run, as the kernel does when memory is short, as soon as `find` finds something. The
+/// run must then fail. Returns what was found.
+fn kill_job<T>(flags: &[&str], find: impl Fn(&Process) -> Option<T>) -> T {
+    let dir = tempfile::tempdir().unwrap();
+    let run = Program::start(&mut command(dir.path(), flags));
+    let bench = Process { pid: run.process.id(), arguments: Vec::new() };
+    let deadline = Instant::now() + PATIENCE;
+    let (job, found) = loop {
+        let job = bench.children("measure-job").pop();
+        if let Some(found) = job.and_then(|job| Some((job.pid, find(&job)?))) {
+            break found;
+        }
+        assert!(Instant::now() < deadline, "nothing was found");
+        thread::sleep(Duration::from_millis(10));
+    };
+    kill(Pid::from_raw(job as i32), Signal::SIGKILL).unwrap();
+    let text = stderr(&run.output());
+    assert!(text.contains("the measuring process ended early: signal: 9"), "{text}");
+    found
+}
+
+#[test]
+fn a_killed_job_leaves_no_server() {
+    let flags = ["--stores", "map", "--wire", "--fsync", "memory", "--keys", "500", "--seconds", "60"];
+    let server = kill_job(&flags, |job| job.children("serve").pop());
+    assert_eq!(Process::of(server.pid).filter(|process| process.is("serve")), None);
+}
+
+#[test]
+fn a_killed_job_leaves_no_keys_on_the_target() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--path", ":memory:"]);
+    let address = server.address.to_string();
+    let size = || server.connect().call(&["DBSIZE"]);
+    kill_job(&["--target", &address, "--keys", "500", "--seconds", "60"], |_| {
+        (size() == OwnedFrame::Integer(500)).then_some(())
+    });
+    assert_eq!(size(), OwnedFrame::Integer(0));
+}
+
+/// The stacks of 40 threads are larger than the address space; those that were started would wait for the others.
+#[test]
+fn threads_that_cannot_be_started_fail_the_cell_and_no_run_waits_for_them() {
+    let flags = ["--stores", "map,btree", "--fsync", "memory", "--keys", "10", "--threads", "40"];
+    for length in [&["--operations", "1000"][..], &["--interleave", "--seconds", "0.3"]] {
+        let dir = tempfile::tempdir().unwrap();
+        let run = command(dir.path(), &[&flags[..], length].concat());
+        let output = Command::new("sh")
+            .current_dir(dir.path())
+            .env("RUST_MIN_STACK", (256 << 20).to_string())
+            .args(["-c", "ulimit -v 4000000 && exec \"$0\" \"$@\""])
+            .arg(run.get_program())
+            .args(run.get_args())
+            .run_to_end();
+        let text = stderr(&output);
+        assert!(!output.status.success(), "{length:?}: {text}");
+        assert!(text.contains("cannot start 40 threads: "), "{length:?}: {text}");
+        assert!(text.contains("; lower --threads"), "{length:?}: {text}");
+    }
 }

@@ -1,11 +1,13 @@
 //! What is refused before the first cell, and what is left after a run that was stopped.
 
 use crate::support::bench::{bench, command, read, stderr};
-use crate::support::{PATIENCE, Program, RunToEnd, Server, disk::Disk, names};
+use crate::support::{KVBENCH, PATIENCE, Program, RunToEnd, Server, disk::Disk, names};
+use kvbench::engine::Kind;
 use redis_protocol::resp2::types::OwnedFrame;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
+    os::unix::fs::{FileTypeExt, symlink},
     process::Command,
     thread,
     time::{Duration, Instant},
@@ -25,10 +27,26 @@ fn a_target_that_cannot_be_measured_is_refused_at_once() {
         assert_eq!(names(dir.path()), [""; 0]);
     };
     one_line("127.0.0.1:1", &["start the server"]);
+    let closed = tempfile::tempdir().unwrap();
+    let flags = ["--store", "map", "--path", ":memory:", "--requirepass", "secret"];
+    let server = Server::start(closed.path(), &flags);
+    one_line(&server.address.to_string(), &["NOAUTH", "a server with a password cannot be measured"]);
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path(), &["--store", "map", "--path", ":memory:"]);
     server.connect().call(&["SET", "mine", "1"]);
     one_line(&server.address.to_string(), &["holds 1 keys", "--flush-target"]);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_process_of_the_target_that_does_not_exist_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--target", "127.0.0.1:1", "--target-pid", "4194000", "--keys", "100"];
+    let output = bench(dir.path(), &flags);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.starts_with("kvbench: --target-pid 4194000: "), "{text}");
+    assert_eq!(names(dir.path()), [""; 0]);
 }
 
 /// A store that fails twice in the same way is not tried again, and its error is printed once with the cells and
@@ -108,11 +126,8 @@ fn a_stopped_run_leaves_its_result_and_says_how_to_continue() {
         );
         // The command is accepted: its plan is that of the result.
         let mut words = command.split(' ').skip(1);
-        let dry = Command::new(crate::support::KVBENCH)
-            .current_dir(dir.path())
-            .args(words.by_ref())
-            .arg("--dry-run")
-            .run_to_end();
+        let dry =
+            Command::new(KVBENCH).current_dir(dir.path()).args(words.by_ref()).arg("--dry-run").run_to_end();
         assert!(dry.status.success(), "{}", stderr(&dry));
     }
 }
@@ -138,7 +153,7 @@ fn a_stopped_run_of_a_target_continues_by_the_printed_command() {
     let text = stderr(&stopped.output());
     assert_eq!(client.call(&["DBSIZE"]), OwnedFrame::Integer(0), "{text}");
     let words = text.split("to continue: kvbench ").nth(1).unwrap().trim().split(' ');
-    let mut again = Command::new(crate::support::KVBENCH);
+    let mut again = Command::new(KVBENCH);
     again.current_dir(dir.path()).args(words);
     let output = again.run_to_end();
     assert!(output.status.success(), "{}", stderr(&output));
@@ -164,12 +179,15 @@ fn a_full_disk_is_named_as_the_cause_of_a_failed_cell() {
     }
 }
 
-/// The directory of a job whose run was killed is removed by the next run.
+/// The directory of a job whose run was killed is removed by the next run, and so are the files of a calibration.
 #[test]
 fn leftovers_of_a_killed_run_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     let stores = dir.path().join("stores");
     fs::create_dir_all(stores.join("kvbench-job-4194000").join("store")).unwrap();
+    for file in ["kvbench-job-4194000.record", "kvbench-job-4194000.truth"] {
+        fs::write(stores.join(file), "").unwrap();
+    }
     let others = ["job-4194000", "kvbench-job-mine"];
     others.iter().for_each(|other| fs::create_dir_all(stores.join(other)).unwrap());
     let flags = ["--stores", "map", "--keys", "10", "--operations", "10", "--dir", "stores"];
@@ -181,12 +199,166 @@ fn leftovers_of_a_killed_run_are_removed() {
 #[test]
 fn a_result_is_replaced_only_by_force() {
     let dir = tempfile::tempdir().unwrap();
-    let flags = ["--stores", "map", "--operations", "10", "--keys", "10"];
-    fs::write(dir.path().join("result.json"), "old").unwrap();
-    let text = stderr(&bench(dir.path(), &flags));
+    let flags = ["--operations", "10", "--keys", "10", "--stores"];
+    assert!(bench(dir.path(), &[&flags[..], &["btree"]].concat()).status.success());
+    let text = stderr(&bench(dir.path(), &[&flags[..], &["map"]].concat()));
     assert!(text.contains("--force"), "{text}");
-    assert!(bench(dir.path(), &[&flags[..], &["--force"]].concat()).status.success());
+    assert_eq!(read(dir.path()).cells[0].target.store, "btree");
+    assert!(bench(dir.path(), &[&flags[..], &["map", "--force"]].concat()).status.success());
     assert_eq!(read(dir.path()).cells[0].target.store, "map");
+}
+
+/// It may be a database, or a device.
+#[test]
+fn what_is_no_result_is_not_replaced_by_force() {
+    let dir = tempfile::tempdir().unwrap();
+    let result = dir.path().join("result.json");
+    let refused = |words: &str| {
+        for flag in [&[][..], &["--force"], &["--resume"]] {
+            let flags = ["--stores", "map", "--operations", "10", "--keys", "10"];
+            let output = bench(dir.path(), &[&flags[..], flag].concat());
+            let text = stderr(&output);
+            assert_eq!(output.status.code(), Some(2), "{flag:?}: {text}");
+            assert!(text.starts_with("kvbench: --output result.json: "), "{flag:?}: {text}");
+            assert!(text.contains(words) && !text.contains("--force"), "{flag:?}: {text}");
+        }
+    };
+    for content in ["precious", "{\"schema\": 1"] {
+        fs::write(&result, content).unwrap();
+        refused("delete it");
+        assert_eq!(fs::read_to_string(&result).unwrap(), content);
+    }
+    fs::remove_file(&result).unwrap();
+    assert!(Command::new("mkfifo").arg(&result).run_to_end().status.success());
+    refused("something other than a file");
+    assert!(fs::metadata(&result).unwrap().file_type().is_fifo());
+    fs::remove_file(&result).unwrap();
+    fs::create_dir(&result).unwrap();
+    refused("something other than a file");
+    assert_eq!(names(dir.path()), ["result.json"]);
+}
+
+#[test]
+fn a_result_is_written_through_a_symbolic_link() {
+    let dir = tempfile::tempdir().unwrap();
+    let result = dir.path().join("result.json");
+    fs::write(dir.path().join("real.json"), "").unwrap();
+    symlink("real.json", &result).unwrap();
+    let flags = ["--stores", "map", "--operations", "10", "--keys", "10", "--force"];
+    let output = bench(dir.path(), &flags);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(fs::symlink_metadata(&result).unwrap().is_symlink());
+    assert_eq!(read(dir.path()).cells[0].target.store, "map");
+    assert_eq!(names(dir.path()), ["real.json", "result.json"]);
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_named_with_its_flag() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("data.db"), "").unwrap();
+    let flags = ["--stores", "map", "--operations", "10", "--keys", "10", "--dir", "data.db"];
+    let output = bench(dir.path(), &flags);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("--dir data.db: cannot create the directory"), "{text}");
+}
+
+#[test]
+fn a_data_file_replaces_another_file_only_by_force() {
+    let dir = tempfile::tempdir().unwrap();
+    let blocks = dir.path().join("blocks");
+    let generate = |flags: &[&str]| bench(dir.path(), &[&["--generate-data", "blocks"], flags].concat());
+    fs::write(&blocks, "precious").unwrap();
+    for (flags, words) in [
+        (&["--keys", "10"][..], "--generate-data blocks: the file exists; replace it with --force"),
+        (&["--keys", "10", "--force", "--dry-run"], "--dry-run"),
+        (&["--keys", "0", "--force"], "--keys 0: --generate-data writes one key or more"),
+    ] {
+        let output = generate(flags);
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {text}");
+        assert!(text.contains(words), "{flags:?}: {text}");
+        assert_eq!(fs::read_to_string(&blocks).unwrap(), "precious", "{flags:?}");
+    }
+    let output = generate(&["--keys", "10", "--force"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(fs::metadata(&blocks).unwrap().len(), 10 * (32 + 512));
+}
+
+/// A part of a data file could be measured as a whole one.
+#[test]
+fn a_data_file_that_cannot_be_written_leaves_no_part() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = r#"ulimit -f 1; exec "$0" bench --generate-data blocks --keys 10000"#;
+    let output = Command::new("sh").current_dir(dir.path()).args(["-c", script, KVBENCH]).run_to_end();
+    let text = stderr(&output);
+    assert!(!output.status.success() && text.contains("--generate-data blocks: "), "{text}");
+    assert_eq!(names(dir.path()), [""; 0], "{text}");
+}
+
+#[test]
+fn what_cannot_have_an_effect_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for (flags, words) in [
+        (&["--mix", "insert=1", "--rate", "100"][..], "--rate: --mix insert only fills or empties the store"),
+        (&["--scan-length", "10"], "--scan-length: --mix get has no scan"),
+        (&["--cold", "--fsync", "memory"], "--cold: a store in memory"),
+        (&["--suite", "storage", "--fsync", "memory"], "--fsync memory: --suite storage measures files"),
+        (&["--mix", "get=1,get=2"], "get is there twice"),
+    ] {
+        let output = bench(dir.path(), &[&["--stores", "map", "--dry-run"], flags].concat());
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {text}");
+        assert!(text.contains(words), "{flags:?}: {text}");
+    }
+}
+
+#[test]
+fn too_few_keys_of_a_publication_are_refused_with_the_minimum() {
+    let dir = tempfile::tempdir().unwrap();
+    let reproduce = |keys: &str| {
+        let flags = ["reproduce", "redb", "--stores", "map", "--dry-run", "--keys", keys];
+        Command::new(KVBENCH).current_dir(dir.path()).args(flags).run_to_end()
+    };
+    let output = reproduce("10");
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("reproduce redb takes at least 100 keys"), "{}", stderr(&output));
+    let output = reproduce("100");
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn a_store_on_other_machines_is_measured_by_its_server() {
+    let dir = tempfile::tempdir().unwrap();
+    for store in ["redis", "tikv"] {
+        let is_absent = Kind::find(store).is_none();
+        let feature = format!("build kvbench with --features {store}");
+        let next = if is_absent { feature.as_str() } else { "kvbench bench --target HOST:PORT" };
+        for access in [&[][..], &["--wire"]] {
+            let output = bench(dir.path(), &[&["--stores", store], access].concat());
+            let text = stderr(&output);
+            assert_eq!(output.status.code(), Some(2), "{text}");
+            assert!(text.contains(&format!("--stores {store}: ")) && text.contains(next), "{text}");
+        }
+        if is_absent {
+            let flags = ["--store", store, "--path", ":memory:"];
+            let text = stderr(&Command::new(KVBENCH).current_dir(dir.path()).args(flags).run_to_end());
+            assert!(text.contains(&feature), "{text}");
+        }
+    }
+}
+
+/// The name is a part of the name of the result file.
+#[test]
+fn the_name_of_a_workload_is_no_path() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["", " ", "a/b", "../../x", "a\nb"] {
+        let flags = ["bench", "--stores", "map", "--operations", "10", "--keys", "10", "--name", name];
+        let output = Command::new(KVBENCH).current_dir(dir.path()).args(flags).run_to_end();
+        assert_eq!(output.status.code(), Some(2), "{name:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("--name"), "{name:?}: {}", stderr(&output));
+        assert_eq!(names(dir.path()), [""; 0], "{name:?}");
+    }
 }
 
 /// A workload's name is in titles and ids.

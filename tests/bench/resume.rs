@@ -165,7 +165,8 @@ fn a_result_is_not_overwritten() {
     fs::write(dir.path().join("result.json"), "precious").unwrap();
     let output = bench(dir.path(), RUN);
     assert!(!output.status.success());
-    assert!(stderr(&output).contains("there is a result already"), "{}", stderr(&output));
+    let refused = "--output result.json: no result of this version of kvbench can be read from the file";
+    assert!(stderr(&output).contains(refused), "{}", stderr(&output));
     // Nor is anything left beside it.
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     assert_eq!(fs::read(dir.path().join("result.json")).unwrap(), b"precious");

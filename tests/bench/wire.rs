@@ -5,12 +5,13 @@ use crate::{
     support::bench::{bench, measurement, read, result_of, stderr},
 };
 use kvbench::bench::result::{Access, Operation};
+use redis_protocol::resp2::types::OwnedFrame;
 use std::{
     io::{Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     thread,
 };
@@ -48,6 +49,15 @@ fn a_pipeline_counts_what_was_asked_for() {
     assert!((0.35..0.45).contains(&share), "{share}");
     assert!(measured.cpu_us_per_operation.is_some() && measured.peak_memory_bytes.is_some());
     assert!(measured.disk_bytes.unwrap() > 3000 * 116);
+}
+
+/// A server refuses the map size of a store without a memory map, and a user may give it for other stores of a run.
+#[test]
+fn the_map_size_is_given_only_to_servers_of_stores_with_a_memory_map() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = "--wire --stores map --mix get=1 --operations 100 --keys 100 --fsync no --map-size 1GiB";
+    let run = result_of(dir.path(), &flags.split(' ').collect::<Vec<_>>());
+    assert_eq!(measurement(&run.samples[0].outcome).operations, 100);
 }
 
 #[test]
@@ -140,31 +150,61 @@ fn a_server_that_starts_again_is_timed() {
     assert_eq!(reopened(&[&get[..], &["--mix", "delete=1"]].concat()), None);
 }
 
-/// Stands between clients and a server, and changes a byte of the first value that is read.
-fn liar(server: SocketAddr) -> SocketAddr {
+/// Stands between clients and a server. `up` sees what the clients send, and `down` may change the replies.
+fn proxy(
+    server: SocketAddr,
+    up: impl Fn(&mut [u8]) + Clone + Send + 'static,
+    down: impl Fn(&mut [u8]) + Clone + Send + 'static,
+) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let (reads, lied) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     thread::spawn(move || {
         for client in listener.incoming() {
             let (client, server) = (client.unwrap(), TcpStream::connect(server).unwrap());
-            let (up, down) = ((client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client));
-            let (reads, lied) = (Arc::clone(&reads), Arc::clone(&lied));
-            let sees = Arc::clone(&reads);
-            thread::spawn(move || {
-                forward(up, |bytes| sees.store(bytes.starts_with(b"*2\r\n$3\r\nGET\r\n"), SeqCst));
-            });
-            thread::spawn(move || {
-                forward(down, |bytes| {
-                    if reads.load(SeqCst) && !lied.swap(true, SeqCst) {
-                        let last = bytes.len() - 3;
-                        bytes[last] ^= 1;
-                    }
-                });
-            });
+            let requests = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            let (up, down) = (up.clone(), down.clone());
+            thread::spawn(move || forward(requests, up));
+            thread::spawn(move || forward((server, client), down));
         }
     });
     address
+}
+
+/// Stands between clients and a server, and changes a byte of the first value that is read.
+fn liar(server: SocketAddr) -> SocketAddr {
+    let (reads, lied) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let sees = Arc::clone(&reads);
+    proxy(
+        server,
+        move |bytes| sees.store(bytes.starts_with(b"*2\r\n$3\r\nGET\r\n"), SeqCst),
+        move |bytes| {
+            if reads.load(SeqCst) && !lied.swap(true, SeqCst) {
+                let last = bytes.len() - 3;
+                bytes[last] ^= 1;
+            }
+        },
+    )
+}
+
+/// Stands between clients and a server, and refuses each SET after the first thousand.
+fn refuser(server: SocketAddr) -> SocketAddr {
+    let (sets, accepted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let sees = Arc::clone(&sets);
+    proxy(
+        server,
+        move |bytes| match bytes {
+            [b'*', b'1', ..] => sees.store(false, SeqCst),
+            [b'*', b'3', ..] => sees.store(true, SeqCst),
+            _ => {}
+        },
+        move |bytes| {
+            for reply in bytes.chunks_exact_mut(5).filter(|reply| *reply == b"+OK\r\n") {
+                if sets.load(SeqCst) && accepted.fetch_add(1, SeqCst) >= 1000 {
+                    reply.copy_from_slice(b"-NO\r\n");
+                }
+            }
+        },
+    )
 }
 
 /// Hands on what comes, after a look at it.
@@ -177,6 +217,21 @@ fn forward((mut from, mut to): (TcpStream, TcpStream), mut look: impl FnMut(&mut
         }
     }
     let _ = to.shutdown(Shutdown::Write);
+}
+
+/// The keys that it has written would be in the way of the next repetition, and hide the cause.
+#[test]
+fn a_failed_job_leaves_no_keys_on_the_target() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--path", ":memory:"]);
+    let address = refuser(server.address).to_string();
+    let flags = ["--target", &address, "--operations", "100", "--keys", "20000", "--repetitions", "3"];
+    let output = bench(dir.path(), &flags);
+    assert!(!output.status.success(), "the refusals were not seen");
+    let run = read(dir.path());
+    let failures: Vec<_> = run.samples.iter().map(|sample| sample.outcome.failure().unwrap()).collect();
+    assert_eq!(failures, ["load: Insert: NO"; 3]);
+    assert_eq!(server.connect().call(&["DBSIZE"]), OwnedFrame::Integer(0));
 }
 
 /// A server that errs while it warms up is not sound; what others do to this machine is nobody's.

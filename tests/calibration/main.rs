@@ -43,9 +43,13 @@ fn judged(text: &str) -> BTreeSet<[&str; 3]> {
 #[test]
 fn every_column_shows_the_truth_in_process_and_over_the_wire() {
     let dir = tempfile::tempdir().unwrap();
+    let stores = dir.path().join("kvbench-calibrate.tmp");
+    fs::create_dir(&stores).unwrap();
+    fs::write(stores.join("kvbench-job-4194000.record"), "of a stopped calibration").unwrap();
     let output = calibrate(dir.path(), &["--markdown", "page.md", "--all"]).run_to_end();
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}\n{table}", stderr(&output));
+    assert!(!stores.exists(), "{:?}", support::names(&stores));
     let (in_process, over_wire) = table.split_once("\nover the wire\n").unwrap();
     let has = |text: &str, column: &str| text.contains(&format!(" {column} "));
     let in_process_only = |column: &str| {
@@ -100,6 +104,26 @@ fn every_column_shows_the_truth_in_process_and_over_the_wire() {
     let other = Calibration { program: found.program ^ 1, ..found };
     fs::write(&place, serde_json::to_vec(&other).unwrap()).unwrap();
     assert_eq!(named("cache"), None);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_refused_before_the_calibration() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("file"), "old").unwrap();
+    for [flag, file, error] in [
+        ["--output", ".", "Is a directory"],
+        ["--output", "file/calibration.json", "File exists"],
+        ["--markdown", ".", "Is a directory"],
+        ["--markdown", "absent/page.md", "No such file"],
+    ] {
+        let output = calibrate(dir.path(), &[flag, file]).run_to_end();
+        let text = stderr(&output);
+        assert!(!output.status.success() && output.stdout.is_empty(), "{text}");
+        assert!(text.starts_with(&format!("kvbench: {flag} {file}: cannot write the file: ")), "{text}");
+        assert!(text.contains(error) && text.contains("; name another file"), "{text}");
+        assert!(!dir.path().join("kvbench-calibrate.tmp").exists(), "{flag} {file}: a store was made");
+    }
+    assert_eq!(fs::read(dir.path().join("file")).unwrap(), b"old");
 }
 
 #[test]

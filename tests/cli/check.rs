@@ -70,7 +70,12 @@ fn data_in_use_and_what_is_no_data_cannot_be_checked() {
         server.connect().call(&["SET", "k", "v"]);
         let ended = run(dir.path(), &["check", "data"]);
         assert_eq!(ended.status.code(), Some(2), "{store}: {}", ended.stdout);
-        assert!(ended.stdout.contains("in use by another process"), "{}", ended.stdout);
+        assert!(ended.stdout.contains("in use by another process; stop it first"), "{}", ended.stdout);
+        if has_log(store) {
+            let ended = run(dir.path(), &["repair", "data"]);
+            assert_eq!(ended.status.code(), Some(1), "{store}: {}", ended.stderr);
+            assert!(ended.stderr.contains("in use by another process; stop it first"), "{}", ended.stderr);
+        }
     }
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("letter"), "Dear reader,\n").unwrap();
@@ -79,6 +84,16 @@ fn data_in_use_and_what_is_no_data_cannot_be_checked() {
         assert_eq!(ended.status.code(), Some(2), "{}", ended.stdout);
         assert!(ended.stdout.contains(text), "{}", ended.stdout);
     }
+}
+
+/// A start takes such a file for an empty log.
+#[test]
+fn an_empty_file_is_sound() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("data"), "").unwrap();
+    let ended = check(dir.path(), "data");
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stdout);
+    assert!(ended.stdout.contains("an empty file"), "{}", ended.stdout);
 }
 
 /// The largest file of a store gets a hole in its midst.

@@ -66,7 +66,14 @@ fn what_is_wrong_in_a_file_is_told_with_its_line() {
         ("threads\n", "kvbench.conf:1: threads has no value"),
         ("config other.conf\n", "kvbench.conf:1: a config file cannot name another one"),
         ("requirepass x\npassword-file p\n", "kvbench.conf:2: --password-file"),
-        ("tls-port 0\n", "--tls-cert"),
+        ("cache-size 0\n", "kvbench.conf:1: invalid value '0' for '--cache-size <SIZE>': it must be"),
+        (
+            "store map\nfsync sometimes\n",
+            "kvbench.conf:2: invalid value 'sometimes' for '--fsync <FSYNC>' [possible values: always, everysec, no]\n",
+        ),
+        ("tls-port 0\n", "kvbench.conf:1: --tls-port needs --tls-cert <FILE> and --tls-key <FILE>"),
+        ("timeout 1\nunixsocket-perm 700\n", "kvbench.conf:2: --unixsocket-perm needs --unixsocket <PATH>"),
+        ("compression lz4\n", "--config kvbench.conf: --compression lz4 does not work with --store map"),
     ] {
         fs::write(dir.path().join("kvbench.conf"), file).unwrap();
         let said = misuse_in(dir.path(), &["--config", "kvbench.conf"]);

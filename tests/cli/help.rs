@@ -155,6 +155,19 @@ fn stores_prints_a_table_with_the_losses_of_each_fsync_policy() {
     assert!(misuse(&["stores", "oracle"]).contains("oracle"));
 }
 
+#[test]
+fn facts_are_those_of_the_named_stores() {
+    let named = |args: &[&str]| -> Vec<String> {
+        let text = output(&[&["stores", "--json"], args].concat());
+        let facts: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+        facts.iter().map(|facts| facts["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(named(&["btree"]), ["btree"]);
+    assert_eq!(named(&["btree", "map"]), ["btree", "map"]);
+    assert!(stores().all(|store| named(&[]).iter().any(|name| name == store)));
+    assert!(misuse(&["stores", "--json", "oracle"]).contains("oracle"));
+}
+
 /// Flags at the start of a line of a help text.
 fn flags(help: &str) -> Vec<&str> {
     // Text that a narrow terminal wraps is indented further.

@@ -1,7 +1,7 @@
 //! What those need who run a server: its log, its readiness, a look at it, completions and a manual.
 
 use crate::{
-    program::{field, run, serve_exactly},
+    program::{field, misuse, run, serve_exactly},
     support::{Server, stores},
 };
 use kvbench::engine::{Fsync, Kind, LossClass};
@@ -68,6 +68,14 @@ fn top_shows_a_server_at_work() {
     drop(server);
     let gone = run(dir.path(), &["top", &address, "-n", "1"]);
     assert!(!gone.status.success() && gone.stderr.contains(&address), "{}", gone.stderr);
+}
+
+#[test]
+fn top_takes_a_host_with_its_port_or_a_port() {
+    for address in ["localhost", "99999", "localhost:99999", ":6380", ""] {
+        let said = misuse(&["top", address, "-n", "1"]);
+        assert!(said.contains("it must be HOST:PORT, or a port of this machine"), "{address:?}: {said}");
+    }
 }
 
 /// INFO says that such a store has no file, so its fsync policy means nothing.

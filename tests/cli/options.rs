@@ -1,7 +1,7 @@
-//! `--fsync`, `--threads`, `--compression`, `--cache-size`, `--map-size` and `--log-level`.
+//! `--fsync`, `--threads`, `--compression`, `--cache-size`, `--map-size`, `--read-ahead`, `--prefix` and `--log-level`.
 
 use crate::{
-    program::{field, info, misuse_in, serve, serve_exactly, setting},
+    program::{field, info, misuse, misuse_in, serve, serve_exactly, setting},
     support::{PATIENCE, Server, stores},
 };
 use kvbench::engine::{Compression, Kind};
@@ -28,10 +28,17 @@ fn every_fsync_word_is_taken_by_every_store() {
 #[test]
 fn sizes_are_taken_with_units() {
     let dir = tempfile::tempdir().unwrap();
-    let sizes = ["--path", ":memory:", "--cache-size", "64MiB", "--map-size", "3gb"];
-    let server = serve(dir.path(), &sizes);
+    let server = serve(dir.path(), &["--path", ":memory:", "--cache-size", "64MiB"]);
     assert_eq!(setting(&mut server.connect(), "cache-size"), (64 << 20).to_string());
-    assert_eq!(setting(&mut server.connect(), "map-size"), 3_000_000_000_u64.to_string());
+    for store in stores().filter(|store| has_memory_map(store)) {
+        let dir = tempfile::tempdir().unwrap();
+        let server = serve(dir.path(), &["--store", store, "--map-size", "3gb"]);
+        assert_eq!(setting(&mut server.connect(), "map-size"), 3_000_000_000_u64.to_string(), "{store}");
+    }
+}
+
+fn has_memory_map(store: &str) -> bool {
+    Kind::find(store).unwrap().info.capabilities.map_size
 }
 
 #[test]
@@ -92,6 +99,35 @@ fn direct_reads_are_refused_by_name_where_the_engine_has_none() {
             let line = misuse_in(dir.path(), &args);
             assert!(line.contains("--direct-reads yes") && line.contains(store), "{line}");
             assert!(stores().filter(|store| able(store)).all(|other| line.contains(other)), "{line}");
+        }
+    }
+}
+
+/// The defaults are accepted, since a file of `--config` may name them.
+#[test]
+fn flags_about_a_memory_map_are_refused_by_name_where_the_store_has_none() {
+    let able: Vec<_> = stores().filter(|store| has_memory_map(store)).collect();
+    for store in stores().filter(|store| !has_memory_map(store)) {
+        for flag in [["--map-size", "1048576"], ["--read-ahead", "on"], ["--read-ahead", "off"]] {
+            let args = ["--store", store, "--port", "0", flag[0], flag[1]];
+            let line = misuse(&args);
+            assert!(
+                line.contains(&format!("{} does not work with --store {store};", flag.join(" "))),
+                "{line}"
+            );
+            assert!(able.iter().all(|other| line.contains(other)), "{line}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        serve(dir.path(), &["--store", store, "--map-size", "256GiB", "--read-ahead", "auto"]);
+    }
+}
+
+#[test]
+fn prefix_is_refused_by_name_where_the_data_are_on_this_machine() {
+    for store in stores() {
+        for place in [&[][..], &["--path", "data"]] {
+            let line = misuse(&[&["--store", store, "--prefix", "mine/", "--port", "0"], place].concat());
+            assert!(line.contains("--prefix") && line.contains(&format!("--store {store};")), "{line}");
         }
     }
 }

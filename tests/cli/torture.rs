@@ -1,6 +1,7 @@
 //! `kvbench torture`: flags and files that it refuses before it tests anything.
 
 use crate::program::{misuse, misuse_in};
+use kvbench::engine::DISTRIBUTED;
 use std::fs;
 
 #[test]
@@ -11,6 +12,49 @@ fn flags_about_another_program_are_refused_without_one() {
             assert!(said.contains(flags[0]), "{store:?} {flags:?}: {said}");
         }
     }
+}
+
+#[test]
+fn flags_that_would_be_ignored_are_refused() {
+    for (flags, told) in [
+        (&["--cut", "drop"][..], "--cut has no effect with --mode kill; add --mode power, full or eio"),
+        (&["--mode", "kill", "--cut", "pages,torn"], "--cut has no effect"),
+        (&["--table", "results.json", "--rounds", "2"], "'--table <FILE>' cannot be used"),
+        (&["--table", "results.json", "--store", "map"], "'--table <FILE>' cannot be used"),
+        (&["--table", "results.json", "--mode", "power"], "'--table <FILE>' cannot be used"),
+    ] {
+        let said = misuse(&[&["torture"], flags].concat());
+        assert!(said.contains(told), "{flags:?}: {said}");
+    }
+}
+
+#[test]
+fn a_store_on_other_machines_is_refused() {
+    for kind in DISTRIBUTED {
+        let name = kind.info.name;
+        let said = misuse(&["torture", "--store", &format!("map,{name}")]);
+        assert!(said.contains(&format!("--store {name} cannot be tested")), "{said}");
+    }
+}
+
+/// Exit code 1 would say that a write was lost.
+#[test]
+fn a_program_that_does_not_start_is_no_failed_round() {
+    for (program, told) in [("/nosuch", "cannot start /nosuch"), ("true", "the server does not start")] {
+        let dir = tempfile::tempdir().unwrap();
+        let said = misuse_in(dir.path(), &["torture", "--rounds", "1", "--", program]);
+        assert!(said.contains(told) && said.contains("the test could not be run"), "{said}");
+        let log = said.trim().rsplit(' ').next().unwrap();
+        assert!(log.ends_with("server.log") && fs::exists(log).unwrap(), "{said}");
+    }
+}
+
+#[test]
+fn a_file_at_dir_is_named_with_its_flag() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("data.db"), "").unwrap();
+    let said = misuse_in(dir.path(), &["torture", "--dir", "data.db"]);
+    assert!(said.contains("cannot use data.db: ") && said.contains("--dir can name another place"), "{said}");
 }
 
 #[test]

@@ -70,10 +70,18 @@ fn errors_of_numbers_show_an_example() {
         (&["bench", "--rate", "fast"], "20k"),
         (&["--timeout", "soon"], "5m"),
         (&["--cache-size", "much"], "1GB"),
+        (&["--cache-size", "0"], "1 byte or more"),
+        (&["--map-size", "0"], "1 byte or more"),
+        (&["bench", "--cache-size", "0"], "1 byte or more"),
+        (&["bench", "--map-size", "0KiB"], "1 byte or more"),
+        (&["reproduce", "redb", "--cache-size", "0"], "1 byte or more"),
         (&["--threads", "many"], "such as 1000 or 1k"),
         (&["top", "--interval", "often"], "30s"),
+        (&["top", "--count", "0"], "1 or more"),
         #[cfg(all(feature = "torture", target_os = "linux"))]
         (&["torture", "--rounds", "many"], "5m"),
+        #[cfg(all(feature = "torture", target_os = "linux"))]
+        (&["torture", "--seconds", "0"], "from 1 to"),
     ] {
         let said = misuse(args);
         assert!(said.contains(args[args.len() - 2]) && said.contains(example), "{args:?}: {said}");

@@ -1,8 +1,8 @@
 //! What the engines say of themselves.
 
 use kvbench::engine::{
-    Compression, DISTRIBUTED, Durability, Fsync, KINDS, Kind, Loss, LossBound, LossClass, absent, feature,
-    same_design_hint,
+    Compression, DISTRIBUTED, Durability, Fsync, KINDS, Kind, Loss, LossBound, LossClass, absent,
+    absent_hint, feature,
 };
 use std::process::Command;
 
@@ -144,5 +144,5 @@ fn engines_of_the_same_design_are_in_the_table_of_publications() {
             assert!(Kind::find(name).is_none(), "{name}");
         }
     }
-    assert_eq!(same_design_hint("oracle"), None);
+    assert_eq!(absent_hint("oracle"), None);
 }

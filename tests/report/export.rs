@@ -84,11 +84,42 @@ fn a_cell_that_fails_in_the_newest_run_has_no_value() {
 fn an_unknown_metric_is_named() {
     let dir = tempfile::tempdir().unwrap();
     fixtures::save(&fixtures::small(), &dir.path().join("run.json"));
-    let output = kvbench(dir.path(), &["export", "github-action-benchmark", "run.json", "--metric", "speed"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        text(&output.stderr).contains("--metric speed: there is no such metric"),
-        "{}",
-        text(&output.stderr)
-    );
+    // The second is a column of the CSV.
+    for metric in ["speed", "p99_us_median"] {
+        let flags = ["export", "github-action-benchmark", "run.json", "--metric", metric];
+        let output = kvbench(dir.path(), &flags);
+        assert_eq!(output.status.code(), Some(2));
+        let text = text(&output.stderr);
+        assert!(
+            text.contains(&format!("--metric {metric}: there is no such metric; choose one of ")),
+            "{text}"
+        );
+        assert!(text.contains(", p99_us, "), "{text}");
+    }
+}
+
+/// A service would record an empty export as if there were no benchmarks.
+#[test]
+fn an_export_without_a_value_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    fixtures::save(&fixtures::small(), &dir.path().join("run.json"));
+    let mut failed = fixtures::small();
+    for sample in &mut failed.samples {
+        sample.outcome = Outcome::Failed("it crashed".to_owned());
+    }
+    fixtures::save(&failed, &dir.path().join("failed.json"));
+    for (arguments, words) in [
+        (
+            &["github-action-benchmark", "run.json", "--metric", "device_bytes"][..],
+            "no store in these results has a value of device_bytes",
+        ),
+        (&["github-action-benchmark", "failed.json"], "has a value of throughput_per_second"),
+        (&["bencher", "failed.json"], "has a value of throughput_per_second"),
+        (&["bencher", "run.json", "--metric", "p99_us"], "leave out --metric"),
+    ] {
+        let output = kvbench(dir.path(), &[&["export"], arguments].concat());
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert!(stdout.is_empty() && stderr.contains(words), "{arguments:?}: {stdout}{stderr}");
+    }
 }

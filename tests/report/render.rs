@@ -383,6 +383,17 @@ fn an_empty_directory_is_an_error() {
     assert!(text(&output.stderr).contains("no .json file in ."));
 }
 
+#[test]
+fn a_directory_of_a_report_that_cannot_be_made_is_named_with_its_flag() {
+    let dir = tempfile::tempdir().unwrap();
+    fixtures::save(&fixtures::small(), &dir.path().join("run.json"));
+    fs::write(dir.path().join("file"), "").unwrap();
+    let output = kvbench(dir.path(), &["report", "run.json", "--output", "file"]);
+    let text = text(&output.stderr);
+    assert!(!output.status.success(), "{text}");
+    assert!(text.contains("--output file: cannot create the directory"), "{text}");
+}
+
 /// Fails unless every element that is opened is closed, in order.
 fn check_nesting(page: &str) {
     const VOID: [&str; 4] = ["meta", "link", "input", "br"];

@@ -84,6 +84,7 @@ fn in_file(path: &Path) -> impl FnOnce(io::Error) -> Error {
 pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, Error> {
     let directory = &options.directory;
     fs::create_dir_all(directory).map_err(in_file(directory))?;
+    job_messages::remove_leftovers(directory);
     let mut figures = Vec::new();
     for experiment in experiments::all() {
         match repeated(&experiment, tell, || judged(options, &experiment)) {

@@ -7,7 +7,10 @@ pub mod expirations;
 pub mod key_ledger;
 pub mod keys;
 
-use crate::bench::result::{Size, Workload};
+use crate::{
+    bench::result::{Size, Workload},
+    engine::files,
+};
 use keys::{Keys, length, mix};
 use rand::{RngCore, SeedableRng, rngs::SmallRng};
 use std::{fs, io, path::Path};
@@ -189,7 +192,8 @@ fn record(records: &[u8], index: u64) -> Option<(&[u8], &[u8])> {
     records.get(start..start.checked_add(RECORD)?)?.split_at_checked(RECORD_KEY)
 }
 
-/// Writes a data file of `keys` records in the format that [`Data::read`] reads.
+/// Writes a data file of `keys` records in the format that [`Data::read`] reads, and replaces a file at `path` with it. An
+/// error leaves that file as it was.
 ///
 /// # Errors
 ///
@@ -199,7 +203,8 @@ pub fn generate(path: &Path, keys: u64, seed: u64) -> io::Result<()> {
         Keys::new(Size::Fixed(RECORD_KEY as u32), true),
         Values::new(Size::Fixed(RECORD_VALUE as u32), seed, 1.0),
     );
-    let mut file = io::BufWriter::with_capacity(1 << 20, fs::File::create(path)?);
+    let (file, target) = files::new_version(path)?;
+    let mut file = io::BufWriter::with_capacity(1 << 20, file);
     let (mut key, mut value) = (Vec::new(), Vec::new());
     for index in 0..keys {
         made.key(index, &mut key);
@@ -207,7 +212,8 @@ pub fn generate(path: &Path, keys: u64, seed: u64) -> io::Result<()> {
         io::Write::write_all(&mut file, &key)?;
         io::Write::write_all(&mut file, &value)?;
     }
-    io::Write::flush(&mut file)
+    file.into_inner()?.persist(target)?;
+    Ok(())
 }
 
 /// Generator of values. A value is 4 bytes of version, 4 bytes of a check of key, version and seed, and a

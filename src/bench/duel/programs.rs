@@ -26,6 +26,8 @@ const DESCRIPTION_TIMEOUT: Duration = Duration::from_secs(20);
 pub enum Error {
     #[error("{}: {source}", .path.display())]
     File { path: PathBuf, source: io::Error },
+    #[error("{}: {source}; name two kvbench programs: kvbench duel OLD NEW", .path.display())]
+    NoProgram { path: PathBuf, source: io::Error },
     #[error(
         "{} is no kvbench that can take part in a duel: it does not answer `{}`; build it from a version that has \
         `kvbench duel`, with --features bench",
@@ -85,10 +87,10 @@ pub enum Error {
 ///
 /// Fails if the file cannot be read, or if it is no kvbench with the messages of this one.
 pub fn describe(path: &Path) -> Result<Program, Error> {
-    let in_file = |source| Error::File { path: path.into(), source };
-    let absolute = fs::canonicalize(path).map_err(in_file)?;
-    let checksum = crc32fast::hash(&fs::read(&absolute).map_err(in_file)?);
-    let output = output(&absolute).map_err(in_file)?;
+    let no_program = |source| Error::NoProgram { path: path.into(), source };
+    let absolute = fs::canonicalize(path).map_err(no_program)?;
+    let checksum = crc32fast::hash(&fs::read(&absolute).map_err(no_program)?);
+    let output = output(&absolute).map_err(no_program)?;
     let text = output.ok_or_else(|| Error::NoKvbench { path: path.into() })?;
     let build = parse(path, &text)?;
     Ok(Program { path: absolute.display().to_string(), checksum, chosen: None, build })
@@ -180,6 +182,6 @@ mod tests {
         assert!(matches!(refused(&other), Error::OtherProtocol { found, .. } if found == PROTOCOL + 1));
         let own = serde_json::to_string(&describe_this_program()).unwrap();
         assert_eq!(serde_json::from_str::<BuildDescription>(&own).unwrap(), describe_this_program());
-        assert!(matches!(describe(Path::new("/no/such/program")), Err(Error::File { .. })));
+        assert!(matches!(describe(Path::new("/no/such/program")), Err(Error::NoProgram { .. })));
     }
 }

@@ -365,6 +365,11 @@ impl Suite {
 pub enum PlanError {
     #[error("--stores {name}: this build has {able}{hint}")]
     UnknownStore { name: String, able: String, hint: String },
+    #[error(
+        "--stores {0}: it keeps its data on other machines; start `kvbench --store {0}`, and measure it with `kvbench \
+        bench --target HOST:PORT`"
+    )]
+    StoreElsewhere(&'static str),
     #[error("--workloads {name}: --suite {suite} has {able}")]
     UnknownWorkload { suite: &'static str, name: String, able: String },
     #[error(
@@ -427,8 +432,16 @@ pub enum PlanError {
     TooManyInserts { operations: u64, bytes: u32, most: u64 },
     #[error("--data: only --suite xdag reads a file; add it, or leave out --data")]
     DataWithoutSuite,
+    #[error("--scan-length: --mix {0} has no scan; add one, or leave out --scan-length")]
+    NoScan(String),
+    #[error(
+        "--fsync memory: --suite storage measures files, and a store in memory has none; add another policy"
+    )]
+    NoFiles,
     #[error("{flag}: {} has its own value; leave the flag out", .suite.selector())]
     Ignored { flag: &'static str, suite: &'static Suite },
+    #[error("--keys: {} takes at least {least} keys; raise --keys", .suite.selector())]
+    FewKeys { least: u64, suite: &'static Suite },
     #[error(
         "--cpus server=: in process there is no server, and the engine runs in the driver's threads; use --cpus \
         driver=, or --wire"
@@ -444,6 +457,10 @@ pub enum PlanError {
         "--warm-up: it would load into the page cache what --cold has dropped from it; leave out --warm-up"
     )]
     ColdWarmUp,
+    #[error(
+        "--cold: a store in memory has no files to drop from the page cache; leave out --fsync memory, or --cold"
+    )]
+    ColdMemory,
     #[error("--memory-limit cannot be set for a server that is already running; leave out --target")]
     ForeignMemory,
     #[error("--interleave, --detect and --budget compare stores; name at least two with --stores")]

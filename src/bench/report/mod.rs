@@ -40,6 +40,14 @@ pub enum ReportError {
     /// A result file cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// The directory of the report cannot be created.
+    #[error("--output {}: cannot create the directory: {source}; choose another one", path.display())]
+    Directory {
+        /// Path of the directory that cannot be created.
+        path: PathBuf,
+        /// Error of the operating system for the creation of the directory.
+        source: io::Error,
+    },
     /// A file of the report cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
@@ -62,11 +70,12 @@ const RESULTS: &str = "results";
 ///
 /// # Errors
 ///
-/// Fails if a result file cannot be read, a file of the report cannot be written, or the page cannot be rendered.
+/// Fails if a result file cannot be read, `output` cannot be created, a file of the report cannot be written, or the page cannot be rendered.
 pub fn write(inputs: &[PathBuf], output: &Path) -> Result<Vec<PathBuf>, ReportError> {
     let runs = run_file::read_all(inputs)?;
     let report = Report::new(&runs);
-    fs::create_dir_all(output).map_err(|source| failed(output, source))?;
+    fs::create_dir_all(output)
+        .map_err(|source| ReportError::Directory { path: output.to_path_buf(), source })?;
     let links = runs.iter().map(|run| keep(&run.path, output)).collect::<Result<Vec<_>, _>>()?;
     let parts = [
         ("report.md", markdown::render(&report)),

@@ -19,17 +19,51 @@ pub enum Format {
     GithubActionBenchmark,
 }
 
+/// Reason why nothing can be exported (`kvbench export`).
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// There is no metric of this name.
+    #[error(
+        "--metric {0}: there is no such metric; choose one of {known}",
+        known = METRICS.map(|metric| metric.name).join(", ")
+    )]
+    UnknownMetric(String),
+    /// Bencher's format always has the same metrics.
+    #[error(
+        "--metric: bencher gets throughput and p99 latency; leave out --metric, or use github-action-benchmark"
+    )]
+    MetricOfBencher,
+    /// No cell has a value.
+    #[error(
+        "no store in these results has a value of {0}; `kvbench report` shows what was measured and what failed"
+    )]
+    NoValue(&'static str),
+}
+
 /// Returns the medians of all cells as JSON, without cells that failed or that measure the harness. Of a cell that
 /// several runs measured, only the newest run counts, also if the cell failed in it: `runs` are sorted from the oldest to
-/// the newest. `metric` is the
-/// name of the metric for GitHub's format; Bencher's format has throughput and the 99th percentile of the latency, in
-/// nanoseconds. Returns `None`, for both formats, if there is no metric of the name `metric`.
-pub fn export(runs: &[RunFile], format: Format, metric: &str) -> Option<Value> {
-    let metric = METRICS.into_iter().find(|known| known.name == metric)?;
-    Some(match format {
+/// the newest. `metric` is the name of the metric for GitHub's format, by default that of throughput; Bencher's format has
+/// throughput and the 99th percentile of the latency, in nanoseconds.
+///
+/// # Errors
+///
+/// Fails if there is no metric of the name `metric`, if Bencher's format is to have a metric, and if no cell has a value.
+pub fn export(runs: &[RunFile], format: Format, metric: Option<&str>) -> Result<Value, ExportError> {
+    if format == Format::Bencher && metric.is_some() {
+        return Err(ExportError::MetricOfBencher);
+    }
+    let asked = |name: &str| {
+        let found = METRICS.into_iter().find(|known| known.name == name);
+        found.ok_or_else(|| ExportError::UnknownMetric(name.into()))
+    };
+    let metric = metric.map_or(Ok(&THROUGHPUT), asked)?;
+    let found = match format {
         Format::Bencher => bencher(runs),
         Format::GithubActionBenchmark => github(runs, metric),
-    })
+    };
+    let is_empty =
+        found.as_object().is_some_and(Map::is_empty) || found.as_array().is_some_and(Vec::is_empty);
+    if is_empty { Err(ExportError::NoValue(metric.name)) } else { Ok(found) }
 }
 
 /// Returns the cells that measure a store, not the harness overhead, each with the newest run that has it; without those

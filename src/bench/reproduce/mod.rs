@@ -54,12 +54,13 @@ pub enum Error {
 pub fn run(options: &Options) -> Result<Run, Error> {
     let Some((path, pairs)) = options.generated_data() else { return Ok(run::run(options)?) };
     run::interrupt::catch();
-    make(&path, pairs, options.seed).map_err(|source| Error::Blocks { path: path.clone(), source })?;
-    let run = run::run(options);
+    let run = make(&path, pairs, options.seed)
+        .map_err(|source| Error::Blocks { path: path.clone(), source })
+        .and_then(|()| Ok(run::run(options)?));
     // Errors are ignored: the user has named this directory and can remove it.
     let _ = fs::remove_file(&path);
     let _ = fs::remove_dir(&options.directory);
-    Ok(run?)
+    run
 }
 
 fn make(path: &Path, pairs: u64, seed: u64) -> io::Result<()> {

@@ -140,8 +140,28 @@ impl Job {
             lines.map_while(Result::ok).filter_map(|line| serde_json::from_str(&line).ok()).collect();
         let status = child.wait()?;
         interrupt::finish();
+        if !status.success() {
+            self.clean_up_after(child.id());
+        }
         let limited = if group.is_some() { "; perhaps it needs more than --memory-limit" } else { "" };
         Ok(self.of_each_cell(reports, &format!("the measuring process ended early: {status}{limited}")))
+    }
+
+    /// Kills the server that the job's child process `id`, which has failed, has left, and removes the job's keys from an
+    /// external server.
+    fn clean_up_after(&self, id: u32) {
+        // The process group exists as long as the server runs, and until then no other process gets its id.
+        let servers = pause_process::others_of_group(id);
+        pause_process::kill_group(id);
+        pause_process::wait_for_end(&servers, pause_process::MAX_END_TIME);
+        let target = self.cells.first().and_then(|cell| cell.target.address.as_deref());
+        if let Some(target) = target
+            && let Err(error) = over_wire::empty_target(target)
+        {
+            eprintln!(
+                "kvbench: --target {target}: {error}; remove the keys of this run before you continue it"
+            );
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 pub enum Error {
     #[error(transparent)]
     Plan(#[from] crate::bench::plan::options::PlanError),
-    #[error("{}: {source}", .path.display())]
+    #[error("--output {}: {source}; choose another file", .path.display())]
     File { path: PathBuf, source: io::Error },
     #[error(
         "--output {}: there is a result already; continue it with --resume, replace it with --force, or choose another \
@@ -20,6 +20,14 @@ pub enum Error {
         .0.display()
     )]
     Exists(PathBuf),
+    #[error("--output {}: there is something other than a file; choose another name", .0.display())]
+    NoFile(PathBuf),
+    #[error(
+        "--output {}: no result of this version of kvbench can be read from the file ({source}); delete it, or choose \
+        another name",
+        .path.display()
+    )]
+    NoResult { path: PathBuf, source: serde_json::Error },
     /// Name of the missing result file.
     #[error(
         "--resume: there is no {0}; name the result file of the stopped run with --output FILE, or leave --resume out to \
@@ -35,6 +43,8 @@ pub enum Error {
     NoProgram { program: String, store: String },
     #[error("--output {}: cannot create the directory: {source}", .path.display())]
     OutputDirectory { path: PathBuf, source: io::Error },
+    #[error("--dir {}: cannot create the directory: {source}; choose another one", .path.display())]
+    Directory { path: PathBuf, source: io::Error },
     /// A condition of the run cannot be met, such as `--cpus` or `--memory-limit`. The text names the flag.
     #[error("{0}")]
     Conduct(String),
@@ -57,6 +67,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Plan(_) | Self::Exists(_) | Self::Differs { .. } | Self::NoProgram { .. } => 2,
+            Self::NoFile(_) | Self::NoResult { .. } | Self::Directory { .. } => 2,
             Self::NothingToResume(_) | Self::Conduct(_) | Self::NoSpace(_) | Self::Target { .. } => 2,
             Self::Stopped { signal, .. } => 128 + *signal as u8,
             _ => 1,

@@ -110,18 +110,23 @@ pub fn directory(parent: &Path) -> PathBuf {
     parent.join(format!("{DIRECTORY}{}", std::process::id()))
 }
 
-/// Removes the job directories in `parent` of runs that were killed.
-pub(super) fn remove_leftovers(parent: &Path) {
-    for path in leftovers(parent, DIRECTORY) {
+/// Removes the job directories in `parent` of runs that were killed, and the files that a calibration keeps beside
+/// them.
+pub(in crate::bench) fn remove_leftovers(parent: &Path) {
+    for path in leftovers(parent, DIRECTORY, "") {
         let _ = fs::remove_dir_all(path);
+    }
+    for path in [".record", ".truth"].into_iter().flat_map(|suffix| leftovers(parent, DIRECTORY, suffix)) {
+        let _ = fs::remove_file(path);
     }
 }
 
-/// Returns the entries of `parent` that are named `prefix` and the id of a process that no longer exists.
-pub(super) fn leftovers(parent: &Path, prefix: &str) -> Vec<PathBuf> {
+/// Returns the entries of `parent` that are named `prefix`, the id of a process that no longer exists, and `suffix`.
+pub(super) fn leftovers(parent: &Path, prefix: &str, suffix: &str) -> Vec<PathBuf> {
     let is_left = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
-        let process = name.and_then(|name| name.strip_prefix(prefix)?.parse::<u32>().ok());
+        let process =
+            name.and_then(|name| name.strip_prefix(prefix)?.strip_suffix(suffix)?.parse::<u32>().ok());
         let process = process.and_then(|process| i32::try_from(process).ok());
         process.is_some_and(|process| kill(Pid::from_raw(process), None) == Err(Errno::ESRCH))
     };

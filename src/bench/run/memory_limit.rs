@@ -183,7 +183,7 @@ fn killed_of(events: &str) -> u64 {
 
 /// Removes control groups below `parent` whose creator was killed before it could remove them.
 fn remove_leftovers(parent: &Path) {
-    for path in leftovers(parent, NAME) {
+    for path in leftovers(parent, NAME, "") {
         // Fails while a process is in the group.
         let _ = fs::remove_dir(path);
     }

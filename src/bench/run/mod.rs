@@ -72,8 +72,8 @@ use std::{
 ///
 /// Fails if the plan is refused, a needed program is missing, a run condition such as `--cpus` cannot be met, the
 /// server of `--target` may not be used, the disk or memory is too small, `--output` exists without `--force` and
-/// `--resume`, a file cannot be read or written, `--resume` meets the result of another run, or SIGINT or SIGTERM stops
-/// the run. A measurement that fails is no error: see [`verdict`].
+/// `--resume` or is no result, a file cannot be read or written, `--resume` meets the result of another run, or SIGINT
+/// or SIGTERM stops the run. A measurement that fails is no error: see [`verdict`].
 pub fn run(options: &Options) -> Result<Run, Error> {
     let Planned { options, plan, against_turns } = planned(options)?;
     let options = &options;
@@ -111,14 +111,6 @@ pub fn run(options: &Options) -> Result<Run, Error> {
     let _ = fs::remove_dir(job_messages::directory(&options.directory));
     // Succeeds only if the directory is empty.
     let _ = fs::remove_dir(&options.directory);
-    if let Some(target) = options.target.as_ref().filter(|_| interrupt::received().is_some())
-        && let Err(error) = over_wire::empty_target(target)
-    {
-        eprintln!(
-            "kvbench: --target {}: {error}; remove the keys of this run before you continue it",
-            target.address
-        );
-    }
     outcome?;
     run.finished = true;
     harness_share::mark(&mut run);
@@ -188,19 +180,40 @@ fn check_space(options: &Options, cells: &[Cell]) -> Result<(), Error> {
     free_space::check(options, cells).and_then(|()| memory()).map_err(Error::NoSpace)
 }
 
-/// Returns the run in a result file that is continued.
+/// Returns the run in a result file that is continued or replaced.
 fn read_result(path: &Path) -> Result<Run, Error> {
+    // The open of a FIFO would wait for another process.
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(Error::NoFile(path.into()));
+    }
     let file = File::open(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::NothingToResume(path.display().to_string()),
         _ => Error::file(path)(error),
     })?;
     serde_json::from_reader(BufReader::new(file))
-        .map_err(|error| Error::File { path: path.into(), source: error.into() })
+        .map_err(|source| Error::NoResult { path: path.into(), source })
 }
 
-/// Returns an error if the server of `--target` does not reply, or holds keys that the run may not remove.
+/// Returns an error if `--output` exists and the run may not replace it: only an empty file or a result is replaced, and
+/// only with `--force`.
+fn check_output(options: &Options) -> Result<(), Error> {
+    let Ok(metadata) = fs::metadata(&options.output) else { return Ok(()) };
+    if !metadata.is_file() || metadata.len() > 0 {
+        read_result(&options.output)?;
+    }
+    if options.force { Ok(()) } else { Err(Error::Exists(options.output.clone())) }
+}
+
+/// Returns an error if the server of `--target` does not reply, or holds keys that the run may not remove, or if the
+/// process of `--target-pid` does not exist.
 fn check_target(options: &Options) -> Result<(), Error> {
     let Some(target) = &options.target else { return Ok(()) };
+    if let Some(pid) = target.pid.filter(|pid| !process_usage::can_read(*pid)) {
+        return Err(Error::Conduct(format!(
+            "--target-pid {pid}: this machine has no process with this id; name the process of the server, or leave \
+             --target-pid out"
+        )));
+    }
     over_wire::check_target(target)
         .map_err(|reason| Error::Target { address: target.address.clone(), reason })
 }
@@ -223,9 +236,7 @@ pub fn verdict(run: &Run) -> Result<(), Error> {
 }
 
 fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
-    if !options.force && fs::exists(&options.output).is_ok_and(|exists| exists) {
-        return Err(Error::Exists(options.output.clone()));
-    }
+    check_output(options)?;
     check_target(options)?;
     check_space(options, &plan.cells)?;
     let comparisons = comparisons(options, &plan.cells);
@@ -235,7 +246,7 @@ fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
             .map_err(|source| Error::OutputDirectory { path: options.output.clone(), source })?;
     }
     let directory = &options.directory;
-    fs::create_dir_all(directory).map_err(Error::file(directory))?;
+    create_directory(options)?;
     let mut environment = environment::describe(directory, &plan.cells, &options.conduct);
     if let Some(duel) = &options.duel {
         environment.libraries.retain(|store, library| {
@@ -259,6 +270,12 @@ fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
         duel: options.duel.clone(),
         finished: false,
     })
+}
+
+/// Creates `--dir` unless it exists.
+fn create_directory(options: &Options) -> Result<(), Error> {
+    let path = &options.directory;
+    fs::create_dir_all(path).map_err(|source| Error::Directory { path: path.clone(), source })
 }
 
 /// Returns the run in the result file, to be continued. Fails if the file has another version, build, command (apart
@@ -288,7 +305,7 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
         return Ok(run);
     }
     check_target(options)?;
-    fs::create_dir_all(&options.directory).map_err(Error::file(&options.directory))?;
+    create_directory(options)?;
     let now = environment::describe(&options.directory, &run.cells, &options.conduct);
     if !environment::is_same_machine(&now, &run.environment) {
         return differs("machine");

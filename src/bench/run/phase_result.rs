@@ -29,6 +29,11 @@ impl PhaseResult {
         Self { recorder, start, usage: usage.clone() }
     }
 
+    /// Returns the result of a workload of which only a fault is known.
+    pub(super) fn of_fault(fault: Fault) -> Self {
+        Self { recorder: Recorder::of_fault(fault), start: 0, usage: ProcessUsage::default() }
+    }
+
     /// Returns the metrics of `workload`. `concurrent` is the number of workloads that ran at the same time: with
     /// several, CPU time and allocations are unknown.
     pub fn measurement(self, workload: &Workload, concurrent: usize) -> Measurement {

@@ -169,6 +169,12 @@ fn read(pid: u32, file: &str) -> Option<String> {
     fs::read_to_string(Path::new("/proc").join(pid.to_string()).join(file)).ok()
 }
 
+/// Returns `true` if the system reports the resources that the process `pid` uses, or if it reports those of no process
+/// (systems other than Linux).
+pub(super) fn can_read(pid: u32) -> bool {
+    cfg!(not(target_os = "linux")) || read(pid, "stat").is_some()
+}
+
 /// Returns the CPU time of a process to the nanosecond; `/proc/PID/stat` has hundredths of a second only.
 #[cfg(target_os = "linux")]
 fn cpu_ns(pid: u32) -> Option<u64> {

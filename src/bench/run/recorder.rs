@@ -31,11 +31,11 @@ impl Fault {
     /// operations would be possible on some engines only.
     pub fn dry(operation: Operation) -> Self {
         let work = match operation {
-            Operation::Insert => "no key is left to insert",
-            Operation::Delete => "no key is left to delete",
-            _ => "no key is there to work on",
+            Operation::Insert => "no key is left to insert; raise --key-bytes, or measure for a shorter time",
+            Operation::Delete => "no key is left to delete; raise --keys, or do fewer operations",
+            _ => "no key is there to work on; raise --keys, or do fewer operations",
         };
-        Self::Error(format!("ran out of keys: {work}; raise --keys, or do fewer operations"))
+        Self::Error(format!("ran out of keys: {work}"))
     }
 }
 
@@ -310,5 +310,24 @@ fn latency(histogram: &Histogram<u64>) -> Latency {
         p9999_us: (histogram.len() >= 10_000).then(|| at(0.9999)),
         max_us: histogram.max() as f64 / 1e3,
         histogram: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With more keys, fewer would be left to insert.
+    #[test]
+    fn remedy_for_a_lack_of_keys_fits_the_operation() {
+        let text = |operation| match Fault::dry(operation) {
+            Fault::Error(text) => text,
+            other => panic!("{other:?}"),
+        };
+        let of_insert = text(Operation::Insert);
+        assert!(of_insert.contains("--key-bytes") && !of_insert.contains("--keys"), "{of_insert}");
+        for operation in [Operation::Delete, Operation::Get, Operation::Update] {
+            assert!(text(operation).contains("raise --keys"), "{}", text(operation));
+        }
     }
 }

@@ -1,16 +1,15 @@
 //! Samples of a run (one measurement of one cell each), and its result file.
 
 use super::{error::Error, job_messages::Report};
-use crate::bench::{
-    plan::options::Options,
-    result::{Disturbance, Run, Sample, number_format},
+use crate::{
+    bench::{
+        plan::options::Options,
+        result::{Disturbance, Run, Sample, number_format},
+    },
+    engine::files,
 };
 use nix::sys::signal::Signal;
-use std::{
-    fs::{self, File},
-    io::{self, Write},
-    path::Path,
-};
+use std::path::Path;
 
 /// Returns the arguments of a command line that decide what is measured: without those of the result file, and without
 /// `--flush-target`, which may be added to resume a run that was killed.
@@ -64,13 +63,10 @@ pub(super) fn record(run: &mut Run, reports: Vec<Report>, repetition: u32, distu
 
 /// Replaces the result file at `path` atomically, so that a kill leaves the old file or the new one.
 pub(super) fn save(run: &Run, path: &Path) -> Result<(), Error> {
-    let temporary = path.with_extension("json.new");
     let write = || {
-        let mut file = File::create(&temporary)?;
-        serde_json::to_writer_pretty(io::BufWriter::new(&file), run)?;
-        writeln!(file)?;
-        file.sync_data()?;
-        fs::rename(&temporary, path)
+        let mut text = serde_json::to_vec_pretty(run)?;
+        text.push(b'\n');
+        files::replace(path, &text)
     };
     write().map_err(Error::file(path))
 }

@@ -4,7 +4,7 @@ mod result_file;
 mod run_conditions;
 mod value_parsers;
 
-use super::units::{MOST_OPERATIONS, count, positive_seconds, rate, seconds, size as bytes};
+use super::units::{MOST_OPERATIONS, count, positive_seconds, positive_size, rate, seconds};
 use crate::{
     bench::{
         plan::{
@@ -21,17 +21,17 @@ use crate::{
         },
         run,
     },
-    engine::{Compression, Fsync},
+    engine::{Compression, Fsync, synthetic},
 };
 use bytesize::ByteSize;
 use clap::Args;
 pub(super) use result_file::result_file;
 use run_conditions::Machine;
 use std::{
-    env,
+    env, fs,
     path::{Path, PathBuf},
 };
-use value_parsers::{Mix, latency_goal, may_lose, minutes, mix, order, part, size, ttl};
+use value_parsers::{Mix, latency_goal, may_lose, minutes, mix, order, part, size, ttl, workload_name};
 pub(super) use value_parsers::{cpus, detect, percent, percent_to_100, suite_lines, suite_parser};
 
 pub(super) const EXAMPLES: &str = "\
@@ -112,7 +112,7 @@ pub struct Bench {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     warm_up: Option<f64>,
     /// Start operations at this rate, whether or not earlier ones have ended; one cell for each rate. Latency counts
-    /// from the intended start. Workloads that fill or empty a store run as fast as they can
+    /// from the intended start. Workloads of a suite that fill or empty a store run as fast as they can
     #[arg(long, visible_alias = "rates", value_name = "PER SECOND,...", value_delimiter = ',', value_parser = rate)]
     rate: Vec<f64>,
     /// How often each cell is measured, each time in another order; tables show the median [default: 5; 1 with
@@ -139,14 +139,14 @@ pub struct Bench {
     wire: WireFlags,
 
     /// Memory for an engine's cache [default: 256MiB]
-    #[arg(long, value_name = "SIZE", value_parser = bytes, help_heading = "Stores", conflicts_with = "target")]
+    #[arg(long, value_name = "SIZE", value_parser = positive_size, help_heading = "Stores", conflicts_with = "target")]
     cache_size: Option<ByteSize>,
     /// Largest size of the data file of LMDB and MDBX
     #[arg(
         long,
         value_name = "SIZE",
         default_value = "256GiB",
-        value_parser = bytes,
+        value_parser = positive_size,
         help_heading = "Stores",
         conflicts_with = "target"
     )]
@@ -183,7 +183,7 @@ struct Files {
     /// Continue the stopped run of --output, or of the newest kvbench-SUITE-*.json
     #[arg(long)]
     resume: bool,
-    /// Replace the result file if it exists
+    /// Replace the result file, or the file of --generate-data, if it exists
     #[arg(long, conflicts_with = "resume")]
     force: bool,
     /// Directory for the stores; its disk is the one that is measured
@@ -193,7 +193,7 @@ struct Files {
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
     /// Write a file for --data with --keys random records, and measure nothing
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "resume"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "resume", "dry_run"])]
     generate_data: Option<PathBuf>,
 }
 
@@ -201,7 +201,7 @@ struct Files {
 #[command(next_help_heading = "Workload without a suite")]
 pub(super) struct WorkloadFlags {
     /// Name of the workload in the result
-    #[arg(long, default_value = "custom", conflicts_with = "suite")]
+    #[arg(long, default_value = "custom", value_parser = workload_name, conflicts_with = "suite")]
     name: String,
     /// Operations and their shares: get, get-miss, update, insert, read-modify-write, scan, delete
     #[arg(long, value_name = "OPERATION=PART,...", default_value = "get=1", value_parser = mix, conflicts_with = "suite")]
@@ -272,9 +272,28 @@ impl Bench {
 
     /// Returns the path, number of keys and seed of the data file that `--generate-data` writes, or `None` without the
     /// flag.
-    pub fn generate(&self) -> Option<(&Path, u64, u64)> {
-        let path = self.files.generate_data.as_deref()?;
-        Some((path, self.keys.unwrap_or(480_000), self.seed))
+    ///
+    /// # Errors
+    ///
+    /// [`run::Error::Conduct`] if the file has no keys, or if it exists and may not be replaced: it is no file, or
+    /// `--force` is not given.
+    pub fn generate(&self) -> Result<Option<(&Path, u64, u64)>, run::Error> {
+        let Some(path) = self.files.generate_data.as_deref() else { return Ok(None) };
+        let keys = self.keys.unwrap_or(480_000);
+        let refused = |text: String| Err(run::Error::Conduct(text));
+        if keys == 0 {
+            return refused("--keys 0: --generate-data writes one key or more; raise --keys".into());
+        }
+        let name = path.display();
+        match fs::metadata(path) {
+            Ok(metadata) if !metadata.is_file() => refused(format!(
+                "--generate-data {name}: there is something other than a file; choose another name"
+            )),
+            Ok(_) if !self.files.force => refused(format!(
+                "--generate-data {name}: the file exists; replace it with --force, or choose another name"
+            )),
+            _ => Ok(Some((path, keys, self.seed))),
+        }
     }
 
     /// Returns the options of the benchmark run that the flags describe.
@@ -415,24 +434,26 @@ pub(super) fn recorded_arguments() -> Vec<String> {
 }
 
 /// Returns the arguments with which `kvbench` serves the store of a benchmark target on a free port, with data at
-/// `path`, or in memory if the target is not persistent. `map_bytes` is the value of `--map-size`.
+/// `path`, or in memory if the target is not persistent. `map_bytes` is the value of `--map-size`, which the server
+/// refuses for stores without a memory map. A cache of 0 bytes is that of an engine without a cache.
 pub(super) fn server_arguments(target: &Target, path: &Path, map_bytes: u64) -> Vec<String> {
     let path = if target.persistent { path.display().to_string() } else { ":memory:".into() };
     let fsync = target.fsync.unwrap_or(Fsync::Always);
     let (cache, map) = (target.cache_bytes.to_string(), map_bytes.to_string());
+    let maps = synthetic::info(&target.store).is_some_and(|info| info.capabilities.map_size);
+    let sizes = [("--cache-size", &*cache, target.cache_bytes > 0), ("--map-size", &map, maps)];
+    let sizes = sizes.into_iter().filter(|(.., is_used)| *is_used).map(|(flag, size, _)| (flag, size));
     let flags = [
         ("--store", target.store.as_str()),
         ("--path", &path),
         ("--fsync", fsync.as_str()),
-        ("--cache-size", &cache),
-        ("--map-size", &map),
         ("--compression", target.compression.as_str()),
         ("--port", "0"),
         ("--log-level", "error"),
     ];
     ["serve"]
         .into_iter()
-        .chain(flags.into_iter().flat_map(|(flag, value)| [flag, value]))
+        .chain(flags.into_iter().chain(sizes).flat_map(|(flag, value)| [flag, value]))
         .map(Into::into)
         .collect()
 }

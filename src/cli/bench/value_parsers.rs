@@ -49,6 +49,15 @@ pub(super) fn part(text: &str) -> Result<f64, String> {
         .and_then(|number| if number <= 1.0 { Ok(number) } else { Err("must be at most 1".into()) })
 }
 
+/// Parses the name of a workload, which is a part of the default name of the result file.
+pub(super) fn workload_name(text: &str) -> Result<String, String> {
+    let is_wrong = |letter: char| letter == '/' || letter.is_control();
+    match text.trim().is_empty() || text.contains(is_wrong) {
+        true => Err("it must be a word or more, without / and control characters, such as sessions".into()),
+        false => Ok(text.into()),
+    }
+}
+
 pub(super) fn mix(text: &str) -> Result<Mix, String> {
     let mut parts = BTreeMap::new();
     for part in text.split(',') {
@@ -56,7 +65,9 @@ pub(super) fn mix(text: &str) -> Result<Mix, String> {
         let operation: Operation = serde_json::from_value(name.trim().into()).map_err(|_| {
             format!("there is no operation {name}; choose from get, get-miss, update, insert, read-modify-write, scan, delete")
         })?;
-        parts.insert(operation, positive(weight.trim())?);
+        if parts.insert(operation, positive(weight.trim())?).is_some() {
+            return Err(format!("{name} is there twice; write it once, with the sum of its shares"));
+        }
     }
     Ok(Mix(parts))
 }

@@ -4,15 +4,29 @@ use super::output::print;
 #[cfg(target_os = "linux")]
 use crate::cli::Calibrate;
 use crate::{
-    bench::{compare, data, duel, plan::options::Options, report, reproduce, result::run_file, run},
+    bench::{
+        compare, data, duel,
+        plan::options::Options,
+        report,
+        report::tracking_services::{self, ExportError},
+        reproduce,
+        result::run_file,
+        run,
+    },
     cli::{Bench, Compare, Duel, Export, Report, Reproduce},
 };
 use anyhow::Context;
 use std::process::ExitCode;
+#[cfg(target_os = "linux")]
+use std::{
+    fs::{self, File},
+    io,
+    path::Path,
+};
 
 pub(super) fn bench(options: Bench) -> anyhow::Result<()> {
-    if let Some((path, keys, seed)) = options.generate() {
-        data::generate(path, keys, seed).with_context(|| format!("cannot write {}", path.display()))?;
+    if let Some((path, keys, seed)) = options.generate()? {
+        data::generate(path, keys, seed).with_context(|| format!("--generate-data {}", path.display()))?;
         eprintln!("kvbench: {} has {keys} records; measure them with --data {0}", path.display());
         return Ok(());
     }
@@ -59,16 +73,11 @@ fn dry_run(options: &Options) -> anyhow::Result<()> {
     Ok(run::dry_run::check_space(options)?)
 }
 
-/// Unknown name of a metric (`kvbench export --metric`).
-#[derive(Debug, thiserror::Error)]
-#[error("--metric {0}: there is no such metric; report.csv names all of them")]
-struct UnknownMetric(String);
-
 /// Returns the exit code of the program for an error of a measuring subcommand: the one that a benchmark run's error
-/// has; 2 if a result file cannot be read, or for an unknown metric; otherwise 1.
+/// has; 2 if a result file cannot be read or nothing can be exported; otherwise 1.
 pub(super) fn exit_code(error: &anyhow::Error) -> u8 {
     let of_report = || matches!(error.downcast_ref(), Some(report::ReportError::Read(_)));
-    if error.is::<run_file::ReadError>() || error.is::<UnknownMetric>() || of_report() {
+    if error.is::<run_file::ReadError>() || error.is::<ExportError>() || of_report() {
         return 2;
     }
     let of_reproduction = || match error.downcast_ref() {
@@ -81,6 +90,14 @@ pub(super) fn exit_code(error: &anyhow::Error) -> u8 {
 #[cfg(target_os = "linux")]
 pub(super) fn calibrate(options: &Calibrate) -> anyhow::Result<()> {
     use crate::bench::calibrate;
+    let output = options.output();
+    if let Some(path) = &output {
+        let directory = path.parent().map_or(Ok(()), fs::create_dir_all);
+        directory.and_then(|()| check_writable(path)).map_err(not_written("--output", path))?;
+    }
+    if let Some(path) = options.markdown() {
+        check_writable(path).map_err(not_written("--markdown", path))?;
+    }
     let mut tell = |text: &str| eprintln!("kvbench: {text}");
     let figures = calibrate::run(&options.options(), &mut tell)?;
     let found = calibrate::summary(&figures)?;
@@ -88,15 +105,33 @@ pub(super) fn calibrate(options: &Calibrate) -> anyhow::Result<()> {
         print(&format!("{}\n", calibrate::text(&figures)))?;
     }
     print(&calibrate::summary_text(&figures, &found))?;
-    if let Some(path) = options.output() {
-        run::stored_calibration::save(&found, &path)
-            .with_context(|| format!("--output {}", path.display()))?;
-    }
+    // If this fails, the page is written all the same.
+    let saved = output.map_or(Ok(()), |path| {
+        run::stored_calibration::save(&found, &path).map_err(not_written("--output", &path))
+    });
     if let Some(path) = options.markdown() {
         let page = calibrate::markdown(&figures, &found);
-        std::fs::write(path, page).with_context(|| format!("--markdown {}", path.display()))?;
+        fs::write(path, page).map_err(not_written("--markdown", path))?;
     }
+    saved?;
     Ok(calibrate::verdict(&figures)?)
+}
+
+/// Returns a function that makes an I/O error of the file `path` an error that names `flag`, the flag of that file.
+#[cfg(target_os = "linux")]
+fn not_written(flag: &str, path: &Path) -> impl FnOnce(io::Error) -> anyhow::Error {
+    move |error| {
+        anyhow::anyhow!("{flag} {}: cannot write the file: {error}; name another file", path.display())
+    }
+}
+
+/// Returns an error if the file `path` cannot be written. The content of an existing file is unchanged, and a new file
+/// is removed.
+#[cfg(target_os = "linux")]
+fn check_writable(path: &Path) -> io::Result<()> {
+    let is_new = fs::symlink_metadata(path).is_err();
+    File::options().create(true).append(true).open(path)?;
+    if is_new { fs::remove_file(path) } else { Ok(()) }
 }
 
 pub(super) fn report(options: &Report) -> anyhow::Result<()> {
@@ -106,8 +141,7 @@ pub(super) fn report(options: &Report) -> anyhow::Result<()> {
 
 pub(super) fn export(options: &Export) -> anyhow::Result<()> {
     let runs = run_file::read_all(&options.inputs)?;
-    let value = report::tracking_services::export(&runs, options.format, &options.metric)
-        .ok_or_else(|| UnknownMetric(options.metric.clone()))?;
+    let value = tracking_services::export(&runs, options.format, options.metric.as_deref())?;
     print(&format!("{}\n", serde_json::to_string_pretty(&value)?))
 }
 

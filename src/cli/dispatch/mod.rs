@@ -75,8 +75,8 @@ fn carry_out() -> ExitCode {
         #[cfg(feature = "bench")]
         Some(Command::ResultSchema) => print(&crate::bench::schema()),
         Some(Command::Stores { markdown: true, .. }) => print(&list_stores::markdown()),
-        Some(Command::Stores { json: true, .. }) => {
-            list_stores::json().map_err(Into::into).and_then(|text| print(&text))
+        Some(Command::Stores { json: true, store, .. }) => {
+            list_stores::json(&store).map_err(Into::into).and_then(|text| print(&text))
         }
         Some(Command::Stores { store, .. }) if store.is_empty() => print(&list_stores::table_text()),
         Some(Command::Stores { store, .. }) => print(&list_stores::details_text(&store)),
@@ -148,7 +148,12 @@ fn serve(options: Serve) -> anyhow::Result<()> {
     let format = options.log_format();
     logging::begin(options.log_level(), format);
     let config = options.config();
-    config.check()?;
+    match &config.file {
+        Some(file) => {
+            config.check().with_context(|| format!("with the flags of --config {}", file.display()))?;
+        }
+        None => config.check()?,
+    }
     let access = server::Access::load(&config)?;
     server::check_addresses(&config)?;
     let files = file_limits::FileLimits::reserve(&config)?;

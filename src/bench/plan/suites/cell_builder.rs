@@ -9,7 +9,7 @@ use crate::{
             comparability::Level,
         },
     },
-    engine::{Compression, Fsync, Info, LossClass, ReadAhead, absent, kinds, same_design_hint, synthetic},
+    engine::{Compression, Fsync, Info, LossClass, ReadAhead, absent, absent_hint, kinds, synthetic},
 };
 use std::thread;
 
@@ -38,11 +38,14 @@ impl CellBuilder<'_> {
             if has_program && name == REDIS {
                 continue;
             }
-            if synthetic::info(name).is_none() {
+            let Some(info) = synthetic::info(name) else {
                 let redis = has_program.then_some(REDIS);
                 let able = kinds().map(|kind| kind.info.name).chain(redis).collect::<Vec<_>>().join(", ");
-                let hint = same_design_hint(name).map(|hint| format!("; {hint}")).unwrap_or_default();
+                let hint = absent_hint(name).map(|hint| format!("; {hint}")).unwrap_or_default();
                 return Err(PlanError::UnknownStore { name: name.clone(), able, hint });
+            };
+            if info.capabilities.multi_writer {
+                return Err(PlanError::StoreElsewhere(info.name));
             }
             if is_over_wire && self.options.target.is_none() && synthetic::is_reference(name) {
                 return Err(PlanError::ReferenceOverWire);
@@ -101,15 +104,19 @@ impl CellBuilder<'_> {
     }
 
     /// Returns the durabilities (fsync policy, or memory) to compare: those of `--fsync`. Without that flag, a suite
-    /// has those of the benchmark that it follows, and a workload of `--mix` has `always` and, if it writes,
-    /// `everysec`.
-    fn durabilities(&self) -> &[Durability] {
+    /// has those of the benchmark that it follows, but with `--cold` not memory, and a workload of `--mix` has `always`
+    /// and, if it writes, `everysec`.
+    fn durabilities(&self) -> Vec<Durability> {
         const ALWAYS: Durability = Durability::Files(Fsync::Always);
         match (self.options.durabilities.as_slice(), self.options.suite) {
-            ([], None) if self.only_reads() => &[ALWAYS],
-            ([], None) => &[ALWAYS, Durability::Files(Fsync::EverySec)],
-            ([], Some(suite)) => suite.default_fsync,
-            (asked, _) => asked,
+            ([], None) if self.only_reads() => vec![ALWAYS],
+            ([], None) => vec![ALWAYS, Durability::Files(Fsync::EverySec)],
+            ([], Some(suite)) => {
+                let is_possible =
+                    |durability: &Durability| !self.options.conduct.cold || *durability != Durability::Memory;
+                suite.default_fsync.iter().copied().filter(is_possible).collect()
+            }
+            (asked, _) => asked.to_vec(),
         }
     }
 
@@ -155,7 +162,7 @@ impl CellBuilder<'_> {
                 let fastest = |info| fastest_within(info, most).unwrap_or(Fsync::Always);
                 stores.iter().map(|info| (*info, Durability::Files(fastest(info)))).collect()
             }
-            None => self.durabilities().iter().copied().flat_map(at).collect(),
+            None => self.durabilities().into_iter().flat_map(at).collect(),
         };
         let mut targets = Vec::new();
         for commits in self.commits() {
@@ -245,7 +252,7 @@ impl CellBuilder<'_> {
             return lacks;
         }
         for durability in self.durabilities() {
-            for lack in self.stores().into_iter().filter_map(|info| self.lack(info, *durability)) {
+            for lack in self.stores().into_iter().filter_map(|info| self.lack(info, durability)) {
                 if !lacks.contains(&lack) {
                     lacks.push(lack);
                 }

@@ -53,10 +53,14 @@ pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
 }
 
 /// Lets a workload that only fills or empties the store end after `--operations` operations, or a default number. Fails
-/// if `--seconds` or `--warm-up` is given, or if there are too few keys.
+/// if `--seconds`, `--rate` or `--warm-up` is given, or if there are too few keys.
 fn by_count(maker: &CellBuilder<'_>, workload: &mut Workload) -> Result<(), PlanError> {
     let mix = || number_format::mix(&workload.mix);
-    let timed = [("--minutes", maker.options.is_soak), ("--find-rate", maker.options.rate_goal.is_some())];
+    let timed = [
+        ("--minutes", maker.options.is_soak),
+        ("--find-rate", maker.options.rate_goal.is_some()),
+        ("--rate", !maker.options.rates.is_empty()),
+    ];
     if let Some((flag, _)) = timed.into_iter().find(|(_, is_given)| *is_given) {
         return Err(PlanError::EndsByCount { flag, mix: mix() });
     }

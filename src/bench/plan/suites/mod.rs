@@ -77,6 +77,7 @@ pub static SUITES: &[Suite] = &[
         )
     },
     Suite {
+        default_fsync: &[ALWAYS, NO],
         access: Some(Access::InProcess),
         ..Suite::new(
             "storage",

@@ -6,7 +6,7 @@ use super::{
     cell_transforms::{cell, count, headed},
 };
 use crate::bench::{
-    plan::options::{Options, PlanError, Rows},
+    plan::options::{Durability, Options, PlanError, Rows},
     result::{Cell, CellKind, Figure, Operation, OwnDevice, Size, Target, Workload},
 };
 
@@ -20,6 +20,10 @@ const FEWER: u64 = 4;
 /// Returns the heading of the row names, and the cells of the suite for each store with files.
 pub(super) fn cells(options: &Options) -> Result<Rows, PlanError> {
     let maker = &CellBuilder { options };
+    let asked = &options.durabilities;
+    if !asked.is_empty() && asked.iter().all(|durability| *durability == Durability::Memory) {
+        return Err(PlanError::NoFiles);
+    }
     let mut cells = Vec::new();
     for target in maker.targets().into_iter().filter(|target| target.persistent) {
         let keys = options.keys.unwrap_or(KEYS).max(FEWER);

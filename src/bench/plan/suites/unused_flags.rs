@@ -2,8 +2,8 @@
 
 use super::{LEAST_EVERYSEC, cell_transforms::is_alone, is_alone_and_steady, plan};
 use crate::bench::{
-    plan::options::{Options, PlanError},
-    result::{Access, Cell},
+    plan::options::{CustomWorkload, Durability, Options, PlanError},
+    result::{Access, Cell, Operation, number_format},
 };
 
 /// Returns an error if a flag that the user gave has no effect, because another value would lead to the same cells, or
@@ -15,9 +15,7 @@ use crate::bench::{
 pub fn refuse_ignored(options: &Options) -> Result<(), PlanError> {
     let cells = plan(options)?.cells;
     check_conditions(options, &cells)?;
-    let Some(suite) = options.suite else {
-        return options.data.as_ref().map_or(Ok(()), |_| Err(PlanError::DataWithoutSuite));
-    };
+    let Some(suite) = options.suite else { return check_custom(options) };
     let own = || options.clone();
     let others = [
         (
@@ -43,10 +41,48 @@ pub fn refuse_ignored(options: &Options) -> Result<(), PlanError> {
         let Some(other) = other else { continue };
         // If the other value cannot be planned at all, the flag has an effect.
         if plan(&other).is_ok_and(|other| measured(&other.cells).eq(measured(&cells))) {
-            return Err(PlanError::Ignored { flag, suite });
+            let least =
+                options.keys.filter(|_| flag == "--keys").and_then(|keys| least_keys(options, keys, &cells));
+            return Err(
+                least.map_or(PlanError::Ignored { flag, suite }, |least| PlanError::FewKeys { least, suite })
+            );
         }
     }
     Ok(())
+}
+
+/// Returns the smallest number of keys of a suite that raises `keys` to it, which leads to `cells`. Returns `None` if the
+/// suite ignores the number.
+fn least_keys(options: &Options, keys: u64, cells: &[Cell]) -> Option<u64> {
+    /// More keys than the minimum of any suite.
+    const MANY: u64 = 1_000_000;
+    let differs = |keys| {
+        let other = plan(&Options { keys: Some(keys), ..options.clone() });
+        other.is_ok_and(|other| !measured(&other.cells).eq(measured(cells)))
+    };
+    let (mut equal, mut different) = (keys, MANY);
+    if equal >= different || !differs(different) {
+        return None;
+    }
+    while different - equal > 1 {
+        let middle = equal.midpoint(different);
+        if differs(middle) { different = middle } else { equal = middle }
+    }
+    Some(equal)
+}
+
+/// Returns an error if a flag has no effect on a run without a suite.
+fn check_custom(options: &Options) -> Result<(), PlanError> {
+    let custom = &options.custom;
+    let is_default_length = custom.scan_length == CustomWorkload::default().scan_length;
+    let refusals = [
+        (options.data.is_some(), PlanError::DataWithoutSuite),
+        (
+            !is_default_length && !custom.mix.contains_key(&Operation::Scan),
+            PlanError::NoScan(number_format::mix(&custom.mix)),
+        ),
+    ];
+    refusals.into_iter().find(|(refused, _)| *refused).map_or(Ok(()), |(_, error)| Err(error))
 }
 
 /// Returns an error if a flag of the run conditions, such as `--cold` or `--cpus`, cannot apply to `cells`.
@@ -67,6 +103,7 @@ fn check_conditions(options: &Options, cells: &[Cell]) -> Result<(), PlanError> 
         ),
         (conduct.cold && any(Access::Wire), PlanError::ColdServer),
         (conduct.cold && options.warmup_is_explicit, PlanError::ColdWarmUp),
+        (conduct.cold && options.durabilities.contains(&Durability::Memory), PlanError::ColdMemory),
         (conduct.memory_limit.is_some() && is_foreign, PlanError::ForeignMemory),
     ];
     refusals.into_iter().find(|(refused, _)| *refused).map_or(Ok(()), |(_, error)| Err(error))

@@ -24,12 +24,12 @@ use crate::{
     },
 };
 use std::{
-    mem,
+    io, mem,
     sync::{
-        Barrier,
+        Barrier, OnceLock,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
-    thread::{self, Scope, ScopedJoinHandle},
+    thread::{self, Builder, Scope, ScopedJoinHandle},
     time::Duration,
 };
 
@@ -39,6 +39,9 @@ pub(super) struct Shared<'b> {
     pub clock: Clock,
     /// Barrier at which all threads of the workloads and the thread that started them wait for each other.
     pub barrier: Barrier,
+    /// `true` if all threads are started; `false` if one cannot be started, at which those that are started end. Not set
+    /// before.
+    started: OnceLock<bool>,
     /// Number of driver threads of the first workload that still run; with the last of them all workloads end.
     leaders: AtomicU32,
     /// `true` when all threads of the first workload have ended.
@@ -49,17 +52,27 @@ pub(super) struct Shared<'b> {
     timer_syncs: AtomicU64,
 }
 
+/// Background threads of the benchmark, each with its name.
+type Background<'scope> = Vec<(&'static str, ScopedJoinHandle<'scope, Result<(), String>>)>;
+
 impl InProcessBench<'_> {
     /// Runs workloads at the same time, each after its warm-up, until the first of them ends. Returns one result for
-    /// each workload. A thread that panics ends, and its panic is a fault of its workload. `usage` reads the resources
-    /// that the process has used so far; it is called before and after the measurement.
+    /// each workload. A thread that panics ends, and its panic is a fault of its workload. If a thread cannot be started,
+    /// no workload runs, and each has that fault. `usage` reads the resources that the process has used so far; it is
+    /// called before and after the measurement.
     pub fn run(&self, workloads: &[&Workload], usage: impl Fn() -> ProcessUsage) -> Vec<PhaseResult> {
         let threads: u32 = workloads.iter().map(|workload| workload.threads).sum();
         let shared = Shared::new(self, threads, workloads.first().map_or(0, |first| first.threads));
         thread::scope(|scope| {
             let spawn = |(place, workload)| shared.spawn(scope, workload, place == 0);
-            let handles: Vec<_> = workloads.iter().copied().enumerate().map(spawn).collect();
-            let background = shared.spawn_background(scope, threads);
+            let handles: io::Result<Vec<_>> = workloads.iter().copied().enumerate().map(spawn).collect();
+            let started = handles.and_then(|handles| Ok((handles, shared.spawn_background(scope, threads)?)));
+            let (handles, background) = match shared.release(started, threads) {
+                Ok(started) => started,
+                Err(fault) => {
+                    return workloads.iter().map(|_| PhaseResult::of_fault(fault.clone())).collect();
+                }
+            };
             // The warm-up lies between the first and the second wait at the barrier, the measurement after
             // the third: the usage of the process is read while no thread works.
             shared.barrier.wait();
@@ -121,6 +134,7 @@ impl<'b> Shared<'b> {
             bench,
             clock: Clock::start(),
             barrier: Barrier::new(threads as usize + 1),
+            started: OnceLock::new(),
             leaders: AtomicU32::new(leaders),
             stop: AtomicBool::new(false),
             groups: CommitQueue::default(),
@@ -130,19 +144,42 @@ impl<'b> Shared<'b> {
 }
 
 impl Shared<'_> {
+    /// Lets the started threads work. If `started` is the error of a thread that could not be started, ends them
+    /// instead, and returns the fault of all workloads. `threads` is the number of threads of all workloads.
+    pub fn release<T>(&self, started: io::Result<T>, threads: u32) -> Result<T, Fault> {
+        if started.is_err() {
+            self.stop.store(true, Ordering::SeqCst);
+            self.groups.close();
+            self.bench.store.inspect(|store| store.expiry().stop());
+        }
+        // Set only here.
+        let _ = self.started.set(started.is_ok());
+        started.map_err(|error| {
+            Fault::Error(format!("cannot start {threads} threads: {error}; lower --threads"))
+        })
+    }
+
+    /// Waits until all threads are started. Returns `false` if one cannot be started: the caller must then end.
+    pub fn wait_for_start(&self) -> bool {
+        *self.started.wait()
+    }
+
     /// Starts the driver's threads that execute `workload`. `leads` is `true` for the first workload, with whose end
-    /// all others end.
+    /// all others end. They wait for [`Self::release`]. Fails if a thread cannot be started.
     fn spawn<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         workload: &'scope Workload,
         leads: bool,
-    ) -> Vec<ScopedJoinHandle<'scope, (u64, Recorder)>> {
+    ) -> io::Result<Vec<ScopedJoinHandle<'scope, (u64, Recorder)>>> {
         let chooser = Worker::chooser(self.bench, workload);
         let start = |thread| {
             let chooser = chooser.for_thread(u64::from(thread), workload.salted_seed());
             // Made by its own thread, because it may hold a snapshot, which no other thread can use.
-            scope.spawn(move || {
+            Builder::new().spawn_scoped(scope, move || {
+                if !self.wait_for_start() {
+                    return (0, Recorder::new(0, workload.slice()));
+                }
                 let mut worker = Worker::new(self.bench, self.clock.clone(), workload, chooser);
                 worker.groups = self.bench.in_groups.then_some(&self.groups);
                 self.drive(worker, workload, thread, leads)
@@ -153,31 +190,32 @@ impl Shared<'_> {
 
     /// Starts the background threads that the benchmark needs: the one for a sync every second, the one for active
     /// expiration, and the commit thread. Returns each with its name. `threads` is the number of threads of all
-    /// workloads.
+    /// workloads. Fails if a thread cannot be started; [`Self::release`] then ends the others.
     pub fn spawn_background<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         threads: u32,
-    ) -> Vec<(&'static str, ScopedJoinHandle<'scope, Result<(), String>>)> {
+    ) -> io::Result<Background<'scope>> {
         let mut background = Vec::new();
         if self.bench.sync_every_second {
-            background.push(("sync", scope.spawn(|| self.sync_every_second())));
+            let thread = Builder::new().spawn_scoped(scope, || self.sync_every_second())?;
+            background.push(("sync", thread));
         }
         if let Some(store) = self.bench.store {
             let remove_expired = || {
                 store.run_active_expiration(|_| ());
                 Ok(())
             };
-            background.push(("active expiration", scope.spawn(remove_expired)));
+            background.push(("active expiration", Builder::new().spawn_scoped(scope, remove_expired)?));
         }
         if self.bench.in_groups {
             let commit_groups = move || {
                 self.commit_groups(threads);
                 Ok(())
             };
-            background.push(("commit thread", scope.spawn(commit_groups)));
+            background.push(("commit thread", Builder::new().spawn_scoped(scope, commit_groups)?));
         }
-        background
+        Ok(background)
     }
 
     /// Executes the operations of one driver thread: warm-up, then measurement. Returns the start of the measurement in

@@ -23,7 +23,12 @@ use crate::bench::{
         resource_meter::Meter,
     },
 };
-use std::{cell::RefCell, mem, sync::atomic::Ordering, thread};
+use std::{
+    cell::RefCell,
+    io, mem,
+    sync::atomic::Ordering,
+    thread::{self, Builder},
+};
 
 /// Runs the store for each slice of time that is requested on standard input, and reports each on standard output.
 /// Returns the measurement of all slices together, without those of the warm-up.
@@ -34,7 +39,8 @@ pub(super) fn serve(bench: &InProcessBench<'_>, workload: &Workload, meter: &Met
 
 impl InProcessBench<'_> {
     /// Runs a workload in the slices that `next` returns, until it returns `None`. `next` is called with the report of
-    /// the slice before while all threads are parked. The clock of the result is the sum of the slices.
+    /// the slice before while all threads are parked. The clock of the result is the sum of the slices. If a thread
+    /// cannot be started, no slice runs, and the result is that fault.
     pub fn run_slices(
         &self,
         workload: &Workload,
@@ -48,10 +54,19 @@ impl InProcessBench<'_> {
             let start = |thread: u32| {
                 let chooser = chooser.for_thread(u64::from(thread), workload.salted_seed());
                 let (shared, turns) = (&shared, &turns);
-                scope.spawn(move || shared.drive_slices(turns, workload, (thread, chooser)))
+                let drive = move || match shared.wait_for_start() {
+                    true => shared.drive_slices(turns, workload, (thread, chooser)),
+                    false => (0, turns::recorder()),
+                };
+                Builder::new().spawn_scoped(scope, drive)
             };
-            let handles: Vec<_> = (0..workload.threads).map(start).collect();
-            let background = shared.spawn_background(scope, workload.threads);
+            let handles: io::Result<Vec<_>> = (0..workload.threads).map(start).collect();
+            let started =
+                handles.and_then(|handles| Ok((handles, shared.spawn_background(scope, workload.threads)?)));
+            let (handles, background) = match shared.release(started, workload.threads) {
+                Ok(started) => started,
+                Err(fault) => return PhaseResult::of_fault(fault),
+            };
             allocations::leave_out(self.counts);
             let counter = RefCell::new(None);
             let with_syncs = |used| ProcessUsage { timer_syncs: shared.timer_syncs(), ..used };

@@ -17,11 +17,8 @@ use crate::bench::{
 use std::{
     io::{self, BufRead, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout, ExitStatus},
-    time::{Duration, Instant},
+    time::Instant,
 };
-
-/// Maximum time to wait until a killed server has ended: it may be in a sync, or free much memory.
-const END: Duration = Duration::from_secs(10);
 
 /// Store of a comparison, loaded in a process of its own. When dropped, the process is killed and its files are
 /// removed.
@@ -173,7 +170,7 @@ impl Drop for Instance {
             // Fails for a process that was waited for.
             let _ = self.child.wait();
             // A server that still ends may write files.
-            pause_process::wait_for_end(&self.servers, END);
+            pause_process::wait_for_end(&self.servers, pause_process::MAX_END_TIME);
         }
         let _ = std::fs::remove_dir_all(&self.job.directory);
     }

@@ -16,6 +16,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// Maximum time to wait until a killed server has ended: it may be in a sync, or free much memory.
+pub const MAX_END_TIME: Duration = Duration::from_secs(10);
+
 /// Stops a child process, which leads a process group of its own, and the other processes of that group. Waits until all
 /// threads of the child and of `others` are stopped. A process that has ended counts as stopped.
 ///

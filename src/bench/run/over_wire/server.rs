@@ -8,7 +8,7 @@ use crate::bench::{
 };
 use std::{
     env,
-    io::{BufRead, BufReader},
+    io::{self, BufRead, BufReader},
     net::{SocketAddr, ToSocketAddrs},
     process::{Child, Command, Stdio},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -16,8 +16,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum number of times that an external server is emptied after a job was killed: requests of that job that it
-/// still executes may add keys again.
+/// Maximum number of times that an external server is emptied after a job that failed or was killed: requests of that
+/// job that it still executes may add keys again.
 const MAX_FLUSHES: u32 = 10;
 
 /// Server process that this process has started and not stopped, if any.
@@ -46,16 +46,33 @@ pub(in crate::bench::run) fn kill_server() -> impl Drop {
 /// may not remove.
 pub(in crate::bench::run) fn check_target(target: &ExternalServer) -> Result<(), String> {
     match unmeasured_requests::count_keys(address_of(&target.address)?) {
-        Err(error) => Err(format!("{error}; start the server, or correct the address")),
+        Err(error) => Err(format!("{error}; {}", next_step(&error))),
         Ok(keys) if keys > 0 && !target.flush => Err(not_empty(keys)),
         Ok(_) => Ok(()),
     }
 }
 
-/// Removes all keys from an external server after the job that measured it was killed. Repeats this until none is left,
-/// at most [`MAX_FLUSHES`] times, because the server may still execute requests of that job for a moment.
-pub(in crate::bench::run) fn empty_target(target: &ExternalServer) -> Result<(), String> {
-    let address = address_of(&target.address)?;
+/// Returns what the user can do about the error `error` of a request to the external server.
+fn next_step(error: &io::Error) -> &'static str {
+    match error.kind() {
+        // An error reply of the server.
+        io::ErrorKind::Other if error.to_string().starts_with("NOAUTH") => {
+            "a server with a password cannot be measured; start it without a password"
+        }
+        io::ErrorKind::Other => "wait until the server replies to DBSIZE, or correct the address",
+        _ => "start the server, or correct the address",
+    }
+}
+
+/// Removes all keys from the external server with the address `name` after the process of the job that measured it has
+/// died.
+pub(in crate::bench::run) fn empty_target(name: &str) -> Result<(), String> {
+    flush_all(address_of(name)?)
+}
+
+/// Removes all keys from an external server. Repeats this until none is left, at most [`MAX_FLUSHES`] times, because
+/// the server may still execute requests of the ended job for a moment.
+fn flush_all(address: SocketAddr) -> Result<(), String> {
     for _ in 0..MAX_FLUSHES {
         unmeasured_requests::flush(address).map_err(|error| error.to_string())?;
         thread::sleep(Duration::from_millis(50));
@@ -86,12 +103,25 @@ enum Kind {
     Foreign,
 }
 
+/// Server that a job measures. An external server that is dropped without [`Server::stop`], after an error, loses its
+/// keys: they are those of the job.
 pub(super) struct Server {
     pub address: SocketAddr,
     pub pid: Option<u32>,
     kind: Kind,
     /// Files of the store; `None` for an external server and for a store in memory.
     pub files: Option<Files>,
+    /// `true` after [`Server::stop`].
+    is_stopped: bool,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.kind == Kind::Foreign && !self.is_stopped {
+            // The job reports the error that ended it.
+            let _ = flush_all(self.address);
+        }
+    }
 }
 
 impl Server {
@@ -115,7 +145,7 @@ impl Server {
         drop(stored);
         other_program::wait(address, pid, server_has_ended)?;
         let files = target.persistent.then(|| Files::of(&job.directory));
-        Ok(Self { address, pid: Some(pid), kind: Kind::Program, files })
+        Ok(Self { address, pid: Some(pid), kind: Kind::Program, files, is_stopped: false })
     }
 
     /// Connects to an external server, after removing all of its keys if the user allowed that (`--flush-target`).
@@ -127,7 +157,9 @@ impl Server {
             unmeasured_requests::flush(address).map_err(error)?;
         }
         match unmeasured_requests::count_keys(address).map_err(error)? {
-            0 => Ok(Self { address, pid: job.target_pid, kind: Kind::Foreign, files: None }),
+            0 => {
+                Ok(Self { address, pid: job.target_pid, kind: Kind::Foreign, files: None, is_stopped: false })
+            }
             keys => Err(format!("{name}: {}", not_empty(keys))),
         }
     }
@@ -148,7 +180,7 @@ impl Server {
         match (read, address) {
             (Some(Ok(_)), Some(address)) => {
                 let files = target.persistent.then(|| Files::of(&job.directory));
-                Ok(Self { address, pid: Some(pid), kind: Kind::Own, files })
+                Ok(Self { address, pid: Some(pid), kind: Kind::Own, files, is_stopped: false })
             }
             _ => Err(format!("the server did not start: {line:?}")),
         }
@@ -182,7 +214,8 @@ impl Server {
     /// Shuts down a server of this job; removes all keys from an external server. Returns the seconds of the shutdown
     /// and the size of the remaining files (`None` for a store in memory), both `None` for an external server. Fails if
     /// the server does not exit with success.
-    pub fn stop(&self) -> Result<(Option<f64>, Option<FileSize>), String> {
+    pub fn stop(mut self) -> Result<(Option<f64>, Option<FileSize>), String> {
+        self.is_stopped = true;
         if self.kind == Kind::Foreign {
             unmeasured_requests::flush(self.address).map_err(|error| format!("FLUSHDB: {error}"))?;
             return Ok((None, None));
