@@ -107,7 +107,8 @@ impl Store {
         let commit = |lane: Vec<&mut W>| {
             lane.into_iter().for_each(|work| self.commit_group(slice::from_mut(work)));
         };
-        let threads = lanes.len() - usize::from(blind.is_empty() && !lanes.is_empty());
+        // This thread commits a lane too, unless it has the blind requests.
+        let threads = lanes.len().saturating_sub(usize::from(blind.is_empty()));
         let lanes = Mutex::new(lanes.into_values());
         let next = || lanes.lock().unwrap_or_else(PoisonError::into_inner).next();
         let commit_lanes = || {

@@ -17,18 +17,23 @@ fn step(client: &mut Client, cursor: &str, count: &str) -> (String, Vec<String>)
     (words[2].clone(), keys.collect())
 }
 
+/// Stores these keys, all in one pipeline.
+fn store(client: &mut Client, keys: &HashSet<String>) {
+    for key in keys {
+        client.send(request(&["SET", key, "v"]));
+    }
+    for _ in keys {
+        client.expect("+OK\r\n");
+    }
+}
+
 #[test]
 fn a_walk_finds_all_that_stays_while_others_come_and_go() {
     on_every_store(|running| {
         let mut client = running.connect();
         // Across the size at which a hash table is divided.
         let stays: HashSet<String> = (0..6000).map(|n| format!("stays {n}")).collect();
-        for name in &stays {
-            client.send(request(&["SET", name, "v"]));
-        }
-        for _ in &stays {
-            client.expect("+OK\r\n");
-        }
+        store(&mut client, &stays);
         for count in ["10", "1000"] {
             let (mut cursor, mut found, mut steps) = ("0".to_owned(), HashSet::new(), 0);
             loop {
@@ -57,12 +62,7 @@ fn interleaved_scans_return_every_key() {
     on_every_store(|running| {
         let mut client = running.connect();
         let keys: HashSet<String> = (0..500).map(|n| format!("key {n}")).collect();
-        for key in &keys {
-            client.send(request(&["SET", key, "v"]));
-        }
-        for _ in &keys {
-            client.expect("+OK\r\n");
-        }
+        store(&mut client, &keys);
         // By scan: cursor (`None` at the end) and keys so far. Each scan has another COUNT.
         let mut scans = vec![(Some("0".to_owned()), HashSet::new()); 10];
         while scans.iter().any(|(cursor, _)| cursor.is_some()) {
@@ -85,9 +85,7 @@ fn a_scan_goes_on_in_a_transaction_that_has_written_its_keys() {
     on_every_store(|running| {
         let mut client = running.connect();
         let keys: HashSet<String> = (0..200).map(|n| format!("key {n}")).collect();
-        for key in &keys {
-            expect(&mut client, &["SET", key, "v"], "+OK");
-        }
+        store(&mut client, &keys);
         let (cursor, found) = step(&mut client, "0", "10");
         assert_ne!(cursor, "0", "{}", running.store);
         expect(&mut client, &["MULTI"], "+OK");

@@ -70,7 +70,8 @@ const RESULTS: &str = "results";
 ///
 /// # Errors
 ///
-/// Fails if a result file cannot be read, `output` cannot be created, a file of the report cannot be written, or the page cannot be rendered.
+/// Fails if a result file cannot be read, `output` cannot be created, a file of the report cannot be written, or the page
+/// cannot be rendered.
 pub fn write(inputs: &[PathBuf], output: &Path) -> Result<Vec<PathBuf>, ReportError> {
     let runs = run_file::read_all(inputs)?;
     let report = Report::new(&runs);

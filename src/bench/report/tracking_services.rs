@@ -47,7 +47,7 @@ pub enum ExportError {
 ///
 /// # Errors
 ///
-/// Fails if there is no metric of the name `metric`, if Bencher's format is to have a metric, and if no cell has a value.
+/// Fails if there is no metric of the name `metric`, if a metric is given with Bencher's format, or if no cell has a value.
 pub fn export(runs: &[RunFile], format: Format, metric: Option<&str>) -> Result<Value, ExportError> {
     if format == Format::Bencher && metric.is_some() {
         return Err(ExportError::MetricOfBencher);

@@ -96,9 +96,10 @@ pub(super) fn count(keys: u64) -> String {
     number_format::grouped(keys as f64)
 }
 
-/// Returns a copy of each cell for each of `rates`, in operations per second; equal rates give one copy. Cells that cannot run at a rate (they
-/// only fill or empty the store, or their main metric is a time, a size or bytes) stay as they are, as do all if
-/// `rates` is empty. Cells that run together are copied as a whole, and only the first of them runs at the rate.
+/// Returns a copy of each cell for each of `rates`, in operations per second; equal rates give one copy. Cells that
+/// cannot run at a rate (they only fill or empty the store, or their main metric is a time, a size or bytes) stay as they
+/// are, as do all if `rates` is empty. Cells that run together are copied as a whole, and only the first of them runs at
+/// the rate.
 pub(super) fn at_rates(cells: Vec<Cell>, rates: &[f64]) -> Vec<Cell> {
     if rates.is_empty() {
         return cells;

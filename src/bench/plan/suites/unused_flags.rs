@@ -55,12 +55,12 @@ pub fn refuse_ignored(options: &Options) -> Result<(), PlanError> {
 /// suite ignores the number.
 fn least_keys(options: &Options, keys: u64, cells: &[Cell]) -> Option<u64> {
     /// More keys than the minimum of any suite.
-    const MANY: u64 = 1_000_000;
+    const ABOVE_ALL_MINIMUMS: u64 = 1_000_000;
     let differs = |keys| {
         let other = plan(&Options { keys: Some(keys), ..options.clone() });
         other.is_ok_and(|other| !measured(&other.cells).eq(measured(cells)))
     };
-    let (mut equal, mut different) = (keys, MANY);
+    let (mut equal, mut different) = (keys, ABOVE_ALL_MINIMUMS);
     if equal >= different || !differs(different) {
         return None;
     }
