@@ -33,7 +33,8 @@ fn verdict(run: Run, scenario: &str) -> String {
 /// A store's row of the matrix.
 fn row(run: Run, store: &str) -> String {
     let (_dir, markdown) = report(&[run], "report.md");
-    let line = markdown.lines().find(|line| line.starts_with(&format!("| {store}"))).unwrap();
+    let matrix = markdown.split_once("## Compared with the best store").unwrap().1;
+    let line = matrix.lines().find(|line| line.starts_with(&format!("| {store}"))).unwrap();
     line.split('|').map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" | ")
 }
 
@@ -45,6 +46,36 @@ fn a_clear_best_is_named_and_the_other_has_a_ratio_with_its_interval() {
     assert!(verdict(duel(&FAST, &SLOW), "Read-heavy").starts_with("lmdb. In process, fsync no. get."));
     assert_eq!(row(duel(&FAST, &SLOW), "lmdb"), "lmdb | **1.00**");
     assert_eq!(row(duel(&FAST, &SLOW), "redb"), "redb | 0.50 (0.50\u{2013}0.50)");
+}
+
+/// The answer comes first: verdicts, then a table for each scenario, the best store first, with what each costs.
+#[test]
+fn the_stores_of_a_scenario_are_ranked_with_their_price_before_the_matrix() {
+    let mut run = duel(&SLOW, &FAST);
+    for sample in &mut run.samples {
+        let Outcome::Measured(measured) = &mut sample.outcome else { panic!() };
+        measured.peak_memory_bytes = Some(43 << 20);
+        measured.disk_bytes = Some(12 << 20);
+        measured.reopen_seconds = Some(0.0041);
+    }
+    let (_dir, markdown) = report(&[run.clone()], "report.md");
+    let (best, _) = markdown.split_once("## Compared with the best store").unwrap();
+    let (verdicts, ranking) = best.split_once("### Read-heavy").expect("a ranking");
+    assert!(verdicts.contains("- **Read-heavy** (at least 90% reads of single keys): redb. "), "{best}");
+    let rows: Vec<Vec<_>> = ranking
+        .lines()
+        .filter(|line| line.starts_with('|') && !line.starts_with("| :"))
+        .map(|line| line.split('|').map(str::trim).filter(|part| !part.is_empty()).collect())
+        .collect();
+    assert_eq!(rows[0], ["Store", "To the best (95%)", "Result", "Memory", "Disk", "Opens in"], "{best}");
+    assert_eq!((rows[1][0], rows[1][1], rows[2][0]), ("redb", "**1.00**", "lmdb"), "{best}");
+    assert!(rows[2][1].starts_with("0.50 (") && rows[2][2].contains("/s, p99 "), "{best}");
+    assert_eq!(rows[2][3..], ["43.0 MiB", "12.0 MiB", "4.10 ms"], "{best}");
+    // The page has the same, before its matrix.
+    let (_dir, page) = report(&[run], "report.html");
+    let (best, _) = page.split_once("id=\"matrix\"").unwrap();
+    let (redb, lmdb) = (best.find(">redb</th>"), best.find(">lmdb</th>"));
+    assert!(redb.is_some() && redb < lmdb && best.contains(">43.0 MiB</td>"), "{best}");
 }
 
 /// An interleaved run was judged at its planned looks. Another look at its blocks would say something else.

@@ -268,7 +268,8 @@ fn the_page_works_in_a_browser() {
     assert_eq!(left(&dom, "ranks"), "4,3,2,1,none");
     assert_eq!(left(&dom, "ranks-again"), "1,2,3,4,none");
     // By latency the best comes first too, which is now the smallest.
-    assert_eq!(left(&dom, "caption"), "Latency p99, lower is better");
+    let caption = "Latency p99, lower is better; closed loop: each store at its own highest rate";
+    assert_eq!(left(&dom, "caption"), caption);
     assert_eq!(left(&dom, "rows"), "del,get,mixed,scan,set");
     assert_eq!(left(&dom, "latency"), "ascending");
 

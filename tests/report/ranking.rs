@@ -150,14 +150,37 @@ fn the_first_lines_of_an_interleaved_run_name_the_winner_and_its_price() {
         measured.reopen_seconds = Some(0.0041);
     }
     let text = terminal::text(&run);
-    let lines: Vec<_> = text.lines().take(3).collect();
+    let lines: Vec<_> = text.lines().take(5).collect();
     assert!(lines[0].starts_with("custom: map is fastest among stores that lose nothing, "), "{text}");
-    assert_eq!(lines[1], "  map: loses nothing; 43.0 MiB of memory, 12.0 MiB on disk, opens in 4.10 ms");
-    assert!(lines[2].starts_with("  0 blocks in "), "{text}");
-    // Without a winner, each store that may be the best has a price.
-    fixtures::judge(&mut run, VerdictKind::CannotTell, 1.0);
+    let words = |line: &str| {
+        line.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect::<Vec<_>>().join("|")
+    };
+    assert_eq!(words(lines[1]), "Store|Throughput|to the first (95%)|p99|Memory|Disk|Opens in", "{text}");
+    let (map, btree) = (words(lines[2]), words(lines[3]));
+    assert!(map.starts_with("map|") && map.ends_with("|43.0 MiB|12.0 MiB|4.10 ms"), "{text}");
+    assert!(btree.starts_with("btree|") && btree.contains("|0.50") && btree.ends_with("|4.10 ms"), "{text}");
+    assert!(lines[4].starts_with("  0 blocks in "), "{text}");
+    // What was not measured has no column.
+    for sample in &mut run.samples {
+        let Outcome::Measured(measured) = &mut sample.outcome else { panic!() };
+        measured.disk_bytes = None;
+    }
     let text = terminal::text(&run);
-    assert_eq!(text.matches(": loses nothing; 43.0 MiB of memory").count(), 2, "{text}");
+    assert!(words(text.lines().nth(1).unwrap()).ends_with("|Memory|Opens in"), "{text}");
+}
+
+/// Stores with policies of their own are in one table only: below the verdict, with the policies.
+#[test]
+fn a_comparison_of_several_policies_is_ranked_once() {
+    let stores: [(&str, &str, &[f64]); 2] = [("rocksdb", "everysec", &CALM), ("lmdb", "always", &times(0.5))];
+    let mut run = mixed(&stores, Some(SECOND));
+    fixtures::judge(&mut run, VerdictKind::Faster, 2.0);
+    let text = terminal::text(&run);
+    let lines: Vec<_> = text.lines().collect();
+    assert!(lines[0].contains("rocksdb (everysec) is fastest"), "{text}");
+    assert!(lines[1].trim_start().starts_with("Store    Policy    A kill loses"), "{text}");
+    assert!(lines[2].trim_start().starts_with("rocksdb  everysec"), "{text}");
+    assert_eq!(text.matches("Policy").count(), 1, "{text}");
 }
 
 #[test]

@@ -130,6 +130,26 @@ fn runs_of_two_machines_share_no_table() {
     assert_eq!(markdown.matches("\n## tiny\n").count(), 2);
 }
 
+/// A latency of a closed loop is that of a store at its own highest rate, so it is not that of another store.
+#[test]
+fn latencies_say_how_operations_start() {
+    let mut run = fixtures::in_process();
+    let rates = [(None, "Closed loop: each store"), (Some(1000.0), "Open loop: at a given rate")];
+    for (rate, words) in rates {
+        run.cells.iter_mut().for_each(|cell| cell.workload.rate = rate);
+        let (_dir, markdown) = report(&[run.clone()], "report.md");
+        let section = markdown.split("### Latency (p50 / p99)\n\n").nth(1).unwrap();
+        assert!(section.starts_with(words), "{section}");
+        let (_dir, page) = report(&[run.clone()], "report.html");
+        let caption = format!("data-caption=\"Latency p99, lower is better; {}", words.to_lowercase());
+        assert!(page.contains(&caption), "{words}");
+        assert!(
+            !page.contains(&format!("Peak memory, lower is better; {}", words.to_lowercase())),
+            "{words}"
+        );
+    }
+}
+
 #[test]
 fn the_terminal_says_its_unit_the_p99_and_the_best() {
     let text = kvbench::bench::report::terminal::text(&fixtures::over_the_wire());
@@ -137,7 +157,8 @@ fn the_terminal_says_its_unit_the_p99_and_the_best() {
     let head = lines.find(|line| line.starts_with("kvbench: ")).expect("a title");
     assert!(
         head.contains(
-            "operations/s, then the 99th percentile of latency; * is better than all others of the same work"
+            "operations/s, then the 99th percentile of latency (closed loop: each store at its own highest rate); * is \
+             better than all others of the same work"
         ),
         "{text}"
     );

@@ -91,7 +91,8 @@ impl Charts<'_> {
 struct Tab {
     name: &'static str,
     title: &'static str,
-    words: &'static str,
+    /// Direction in which the values are better and, for latencies, how the operations start.
+    words: String,
     better: &'static str,
     /// Name of the format in which the page's script shows the tab's values, such as "bytes".
     unit: &'static str,
@@ -227,26 +228,28 @@ fn tabs(table: &Table<'_>) -> Vec<Tab> {
         Tab {
             name: "result",
             title: "Result",
-            words: "each in its unit",
+            words: "each in its unit".to_owned(),
             better: "lower",
             unit: "",
             measure: None,
         },
-        Tab::new,
+        |measure| Tab::new(measure, table),
     );
     let shown = |measure: &&Metric| {
         let is_main = main.is_some_and(|main| std::ptr::eq(main, *measure));
         measure.in_tables && !is_main && table.entries.iter().any(|entry| entry.spread(measure).is_some())
     };
     let mut tabs = vec![first];
-    tabs.extend(metric::METRICS.into_iter().filter(shown).map(Tab::new));
+    tabs.extend(metric::METRICS.into_iter().filter(shown).map(|measure| Tab::new(measure, table)));
     tabs
 }
 
 impl Tab {
-    fn new(measure: &'static Metric) -> Self {
+    fn new(measure: &'static Metric, table: &Table<'_>) -> Self {
         let better = if measure.better == Better::Higher { "higher" } else { "lower" };
-        let (name, title, words) = (measure.name, measure.title, measure.better.words());
+        let (name, title) = (measure.name, measure.title);
+        let words = [measure.better.words(), if measure.is_latency() { table.pacing() } else { "" }];
+        let words = words.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join("; ");
         let unit = match measure.unit {
             Unit::PerSecond => "rate",
             Unit::Microseconds => "us",

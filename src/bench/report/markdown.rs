@@ -1,10 +1,11 @@
-//! Markdown report for a README or an issue: the rankings of runs with `--may-lose`, the matrix of stores and
-//! scenarios, the loss bounds of the stores, then the tables in the layout of the suites, terms and environments.
+//! Markdown report for a README or an issue: the rankings of runs with `--may-lose`, the verdict and the ranking of each
+//! scenario, the matrix of stores and scenarios, the loss bounds of the stores, then the tables in the layout of the
+//! suites, terms and environments.
 
 use super::{
     environment,
-    matrix::{Matrix, MatrixCell},
-    measured_cell::{Entry, State},
+    matrix::{Column, Matrix, MatrixCell},
+    measured_cell::{Entry, Price, State},
     ranking::{ShownStore, verdicts},
     report_tables::{Head, Report, Table},
     store_properties::promises,
@@ -20,7 +21,9 @@ use crate::bench::result::{
 pub fn render(report: &Report<'_>) -> String {
     let mut text = format!("# kvbench report\n\n{}", disturbed(report));
     text.push_str(&ranked(report));
-    text.push_str(&matrix(&Matrix::of(report)));
+    let compared = Matrix::of(report);
+    text.push_str(&best_stores(&compared));
+    text.push_str(&matrix(&compared));
     text.push_str(&promised(report));
     for (number, table) in report.tables.iter().enumerate() {
         text.push_str(&section(number + 1, table));
@@ -28,6 +31,49 @@ pub fn render(report: &Report<'_>) -> String {
     text.push_str(&terms());
     text.push_str(&environments(report));
     text
+}
+
+/// Returns the verdict of each scenario, then a table for each scenario in which several stores are compared.
+fn best_stores(matrix: &Matrix) -> String {
+    let mut text = "## Best stores\n\n".to_owned();
+    for column in &matrix.columns {
+        text.push_str(&verdict(column));
+    }
+    text.push_str(&format!(
+        "\n1 is the best store of a scenario, 0.5 is half as good; in brackets the confidence interval of the ratio, 95% \
+         over all pairs of the scenario. **Bold** is better than all others, \u{2248} equal to the best within {}, ? cannot \
+         tell. p99 is the 99th percentile of the latency, of each store at its own highest rate (closed loop).\n",
+        matrix.margins()
+    ));
+    for (at, column) in matrix.columns.iter().enumerate() {
+        let ranking = matrix.ranking(at);
+        if ranking.len() < 2 {
+            continue;
+        }
+        let heads = ["Store", "To the best (95%)", "Result"].into_iter().chain(Price::HEADS);
+        let mut lines = vec![heads.map(str::to_owned).collect::<Vec<_>>()];
+        lines.extend(ranking.into_iter().map(|(label, place)| {
+            let cells = [escape(label), ratio(place), place.value.clone()].into_iter();
+            cells.chain(place.price.texts()).collect()
+        }));
+        let lines = text_table::without_empty_columns(lines);
+        text.push_str(&format!("\n### {}\n\n{}", column.title, text_table::markdown(&lines, 1)));
+    }
+    text.push('\n');
+    text
+}
+
+/// Returns the verdict of a scenario, with what was compared, as a line of a list.
+fn verdict(column: &Column) -> String {
+    let what = match column.works.as_slice() {
+        [] => String::new(),
+        works => {
+            let level = format!("{}{}", column.level, column.losses);
+            format!(" {}. {}.", escape(&sentence(&level)), escape(&works.join("; ")))
+        }
+    };
+    let (words, what) = (escape(&column.verdict.words()), what.replace("..", "."));
+    format!("- **{}** ({}): {words}.{what}\n", column.title, column.scope)
 }
 
 fn matrix(matrix: &Matrix) -> String {
@@ -41,30 +87,8 @@ fn matrix(matrix: &Matrix) -> String {
     }));
     let columns = || measured.iter().filter_map(|at| matrix.columns.get(*at));
     lines.iter_mut().take(1).for_each(|head| head.extend(columns().map(|one| one.title.to_owned())));
-    let mut text = format!(
-        "## Compared with the best store\n\n1 is the best store of a column, 0.5 is half as good; in brackets the \
-         confidence interval of the ratio, 95% over all pairs of the column. **Bold** is faster than all others, \u{2248} \
-         equal to the best within {}, ? cannot tell.\n\n",
-        matrix.margins()
-    );
+    let mut text = "## Compared with the best store\n\nThe same ratios, of all scenarios.\n\n".to_owned();
     text.push_str(&text_table::markdown(&lines, 1));
-    text.push('\n');
-    for column in &matrix.columns {
-        let what = match column.works.as_slice() {
-            [] => String::new(),
-            works => {
-                let level = format!("{}{}", column.level, column.losses);
-                format!(" {}. {}.", escape(&sentence(&level)), escape(&works.join("; ")))
-            }
-        };
-        text.push_str(&format!(
-            "- **{}** ({}): {}.{}\n",
-            column.title,
-            column.scope,
-            escape(&column.verdict.words()),
-            what.replace("..", ".")
-        ));
-    }
     text
 }
 
@@ -90,13 +114,13 @@ const NEAR_FLOOR: &str = "\\~";
 
 fn ranking_lines(measure: &Metric, rows: &[ShownStore]) -> Vec<Vec<String>> {
     let heads = ["Store", "Policy", "A kill loses", "A power cut loses", "", measure.title];
-    let heads = heads.into_iter().chain(["To the first (95% interval)", "p99"]);
+    let heads = heads.into_iter().chain(["To the first (95% interval)", "p99"]).chain(Price::HEADS);
     let mut lines = vec![heads.map(str::to_owned).collect::<Vec<_>>()];
     lines.extend(rows.iter().map(|row| {
         let mark = if row.is_winner { "**best**" } else { "" };
         let floor = if row.is_near_floor { NEAR_FLOOR } else { "" };
         let note = if row.is_disturbed { " (disturbed)" } else { "" };
-        vec![
+        let cells = [
             escape(&row.store),
             row.policy.to_owned(),
             row.kill.to_owned(),
@@ -105,7 +129,8 @@ fn ranking_lines(measure: &Metric, rows: &[ShownStore]) -> Vec<Vec<String>> {
             format!("{}{floor}{note}", row.value),
             row.to_first.clone(),
             row.p99.clone(),
-        ]
+        ];
+        cells.into_iter().chain(row.price.texts()).collect()
     }));
     lines
 }
@@ -163,7 +188,9 @@ fn section(number: usize, table: &Table<'_>) -> String {
     };
     text.push_str(&format!("\n\n### {heading}\n\n"));
     text.push_str(&figures(number, table, |entry| value(entry, metric::of_figure(entry.cell.figure))));
-    text.push_str("\n### Latency (p50 / p99)\n\n");
+    let pacing = Some(table.pacing()).filter(|words| !words.is_empty());
+    let pacing = pacing.map_or(String::new(), |words| format!("{}\n\n", sentence(words)));
+    text.push_str(&format!("\n### Latency (p50 / p99)\n\n{pacing}"));
     text.push_str(&figures(number, table, |entry| {
         let (p50, p99) = (value(entry, &P50)?, value(entry, &P99)?);
         Some(format!("{p50} / {p99}"))

@@ -1,5 +1,6 @@
 //! Matrix of stores and scenarios: the performance of each store relative to the best. In a report it stands before
-//! the tables of cells; only the rankings of runs with `--may-lose` come before it.
+//! the tables of cells, after the rankings of runs with `--may-lose` and the verdict and ranking of each scenario, which
+//! are made from its columns.
 //!
 //! A column uses the cells of one level on one machine, for writes of one loss bound, and of those the workloads
 //! that the most stores have run. A store's score in a repetition is the mean of the logarithms of its metric over
@@ -10,7 +11,7 @@
 
 use super::{
     comparison_group::{ComparisonGroup, Judged, contests},
-    measured_cell::{Entry, State},
+    measured_cell::{Entry, Price, State},
     report_tables::Report,
     scenarios::{SCENARIOS, Scenario},
 };
@@ -103,6 +104,8 @@ pub struct MatrixCell {
     /// Text of the metric's median, and for throughput the 99th percentile of the latency; of several workloads only
     /// the geometric mean of the metric. Empty without a result.
     pub value: String,
+    /// Memory, files and time to open of the store in the workloads of the column.
+    pub price: Price,
 }
 
 /// Rank of a store in a scenario.
@@ -171,6 +174,16 @@ impl Matrix {
             true => Margin::default().to_string(),
             false => margins.join(" or "),
         }
+    }
+
+    /// Returns the names and cells of the stores that have a result in a column, the best first. `column` is an index of
+    /// `columns`.
+    pub fn ranking(&self, column: usize) -> Vec<(&str, &MatrixCell)> {
+        let rows = self.rows.iter().filter_map(|row| Some((row.label.as_str(), row.places.get(column)?)));
+        let mut ranking: Vec<_> = rows.filter(|(_, place)| place.ratio.is_some()).collect();
+        let ratio = |place: &MatrixCell| place.ratio.unwrap_or(0.0);
+        ranking.sort_by(|(_, one), (_, other)| ratio(other).total_cmp(&ratio(one)));
+        ranking
     }
 
     /// Returns the matrix without the columns of scenarios that no store was measured in.
@@ -296,8 +309,9 @@ impl<'r, 'a> Draft<'r, 'a> {
         if !self.stores.contains_key(label) {
             let (instead, words) = self.why_absent(label);
             let (ratio, interval, value, standing) = (None, None, String::new(), Rank::Absent);
-            return MatrixCell { ratio, interval, standing, words, instead, value };
+            return MatrixCell { ratio, interval, standing, words, instead, value, price: Price::of(&[]) };
         }
+        let price = Price::of(&self.entries_of(label).collect::<Vec<_>>());
         let (words, value, instead) = (self.words(label), self.value(label), String::new());
         let is_in = |stores: &[usize]| self.labels(stores).iter().any(|one| one == label);
         let RankGroups { winners, undecided, .. } = &self.groups;
@@ -310,7 +324,7 @@ impl<'r, 'a> Draft<'r, 'a> {
                 (1, true) => Rank::Best,
                 (_, true) => Rank::Equal,
             };
-            return MatrixCell { ratio: Some(1.0), interval: None, standing, words, instead, value };
+            return MatrixCell { ratio: Some(1.0), interval: None, standing, words, instead, value, price };
         };
         let standing = match pair {
             None => Rank::Unknown,
@@ -319,7 +333,7 @@ impl<'r, 'a> Draft<'r, 'a> {
             Some(_) => Rank::Worse,
         };
         let ratio = pair.map_or_else(|| self.ratio(label), |pair| Some(pair.ratio));
-        MatrixCell { ratio, interval: pair.map(|pair| pair.interval), standing, words, instead, value }
+        MatrixCell { ratio, interval: pair.map(|pair| pair.interval), standing, words, instead, value, price }
     }
 
     /// Returns the ratio of a store to the best from their mean scores, for stores without a confidence
@@ -329,14 +343,18 @@ impl<'r, 'a> Draft<'r, 'a> {
         Some((level(label)? - level(self.best.as_deref()?)?).exp())
     }
 
+    /// Returns the cells of a store that the column compares, one for each workload.
+    fn entries_of(&self, label: &str) -> impl Iterator<Item = &'r Entry<'a>> {
+        let measure = self.scenario.measure;
+        let of = move |contest| with_figures(contest, measure).find(|entry| entry.label() == label).copied();
+        self.contests.iter().filter_map(of)
+    }
+
     /// Returns the metric of a store as text: of one workload the median, with the 99th percentile of latency if the
     /// metric is a rate; of several workloads the geometric mean of the medians.
     fn value(&self, label: &str) -> String {
         let measure = self.scenario.measure;
-        let own = || {
-            let of = |contest| with_figures(contest, measure).find(|entry| entry.label() == label);
-            self.contests.iter().filter_map(of)
-        };
+        let own = || self.entries_of(label);
         let logs: Vec<_> = own().filter_map(|entry| Some(entry.spread(measure)?.median.ln())).collect();
         let Some(middle) = mean(&logs) else { return String::new() };
         let text = number_format::short(measure.unit, middle.exp());

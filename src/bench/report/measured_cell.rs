@@ -4,7 +4,7 @@ use super::soak_notes;
 use crate::{
     bench::result::{
         Cell, CellKind, Measurement, Operation, Outcome, Run, harness_share, histogram,
-        metric::{Better, Metric, Unit},
+        metric::{Better, DISK, MEMORY, Metric, RECOVERY, REOPEN, Unit},
         number_format::{self, ratio_words},
         spread::Spread,
     },
@@ -126,6 +126,11 @@ impl<'a> Entry<'a> {
     /// was not measured or the cell failed.
     pub fn spread_of(&self, figure: impl Fn(&Measurement) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.measurements.values().filter_map(|measurement| figure(measurement)))
+    }
+
+    /// Returns what the store of this cell costs beside its speed.
+    pub fn price(&self) -> Price {
+        Price::of(&[self])
     }
 
     /// Returns the value of a metric for each repetition that has it; empty if the cell failed.
@@ -263,6 +268,39 @@ impl Entry<'_> {
         let rates = Spread::of(blocks.filter_map(|block| block.rate_without_write_back(store)))?;
         let rate = number_format::short(Unit::PerSecond, rates.median);
         Some(format!("{rate} without the write-back after its slices, which throughput contains."))
+    }
+}
+
+/// What a store costs beside its speed, as text. A value that was not measured is empty.
+pub struct Price {
+    /// Peak memory of the process with the engine.
+    pub memory: String,
+    /// Size of the store's files.
+    pub disk: String,
+    /// Time to open the store again: after a kill if that was measured, otherwise after a close.
+    pub opening: String,
+}
+
+impl Price {
+    /// Column heads of a table of prices, in the order of [`Self::texts`].
+    pub const HEADS: [&str; 3] = ["Memory", "Disk", "Opens in"];
+
+    /// Returns the price of a store over several of its cells: the largest median of each value.
+    pub fn of(entries: &[&Entry<'_>]) -> Self {
+        let largest = |measure: &Metric| {
+            let medians = entries.iter().filter_map(|entry| Some(entry.spread(measure)?.median));
+            medians.filter(|median| *median > 0.0).reduce(f64::max)
+        };
+        let text = |measure: &Metric| {
+            largest(measure).map_or(String::new(), |value| number_format::short(measure.unit, value))
+        };
+        let opening = if largest(&RECOVERY).is_some() { &RECOVERY } else { &REOPEN };
+        Self { memory: text(&MEMORY), disk: text(&DISK), opening: text(opening) }
+    }
+
+    /// Returns memory, files and time to open as the last cells of a table row.
+    pub fn texts(&self) -> [String; 3] {
+        [&self.memory, &self.disk, &self.opening].map(String::clone)
     }
 }
 

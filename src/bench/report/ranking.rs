@@ -6,7 +6,7 @@
 
 use super::{
     comparison_group::{ComparisonGroup, Judged, same_work},
-    measured_cell::{Entry, State},
+    measured_cell::{Entry, Price, State},
 };
 use crate::{
     bench::result::{
@@ -180,13 +180,6 @@ impl<'r, 'a> Ranking<'r, 'a> {
             [only] if self.left_out.is_empty() => Some(only.entry.label()),
             _ => None,
         }
-    }
-
-    /// Returns the stores of which each may be the best: the winner, or those that are equal to it, and those that are
-    /// neither shown equal nor worse.
-    pub fn candidates(&self) -> impl Iterator<Item = &RankedStore<'r, 'a>> {
-        let RankGroups { winners, undecided, .. } = &self.groups;
-        winners.iter().chain(undecided).filter_map(|store| self.places.get(*store))
     }
 
     /// Returns the verdict as a sentence without a final stop: the winner, or the reason why there is none.
@@ -389,6 +382,8 @@ pub struct ShownStore {
     pub to_first: String,
     /// 99th percentile of the latency, with its unit; empty if there is none.
     pub p99: String,
+    /// Memory, files and time to open of the store.
+    pub price: Price,
     /// `true` for the store that is better than all others with 95% confidence.
     pub is_winner: bool,
     /// `true` if other programs disturbed every repetition of the store.
@@ -417,6 +412,7 @@ impl RankedStore<'_, '_> {
             value: number_format::exact(ranking.measure.unit, self.spread.median),
             to_first: format!("{ratio}{interval}"),
             p99: p99.map_or(String::new(), |spread| number_format::short(P99.unit, spread.median)),
+            price: self.entry.price(),
             is_winner: winner == Some(cell.id.as_str()),
             is_disturbed: run.disturbed_part(&cell.id).is_some(),
             is_near_floor: run.measurements(&cell.id).any(|one| one.near_floor == Some(true)),

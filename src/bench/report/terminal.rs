@@ -3,7 +3,7 @@
 
 use super::{
     expired_read_notes,
-    measured_cell::{self, Entry},
+    measured_cell::{self, Entry, Price},
     ranking::{Ranking, rankings, verdicts},
     soak_notes,
 };
@@ -13,7 +13,7 @@ use crate::{
         result::{
             Cell, CellKind, Figure, Loses, Measurement, Run, comparability, harness_share,
             interleaved_comparison::{Block, Comparison, End},
-            metric::{DISK, MEMORY, Metric, P99, RECOVERY, REOPEN, Unit},
+            metric::{P99, Unit},
             number_format::{self, distinct},
             spread::Spread,
             text_table,
@@ -94,10 +94,18 @@ fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell], single: &mut
     let entries: Vec<_> = cells.iter().map(|cell| Entry::new(run, cell, 0, (0, 0))).collect();
     let rankings = rankings(&entries);
     let best: Vec<_> = rankings.iter().filter_map(|one| Some(one.winner()?.entry.cell.id.as_str())).collect();
-    let _ = writeln!(text, "\n{name}: {}", unit(cells));
+    let is_compared = !run.comparisons.is_empty();
+    let by_policy = rankings.iter().any(|ranking| ranking.by_policy);
+    text.push('\n');
+    if !by_policy || !is_compared {
+        let _ = writeln!(text, "{name}: {}", unit(cells));
+    }
     let _ = writeln!(text, "{}\n", measured_cell::ratio(&entries));
-    if rankings.iter().any(|ranking| ranking.by_policy) {
-        rankings.iter().for_each(|ranking| ranked(text, ranking, rankings.len() > 1));
+    if by_policy {
+        // The rankings of a comparison stand above all tables.
+        if !is_compared {
+            rankings.iter().for_each(|ranking| text.push_str(&ranked(ranking, rankings.len() > 1, " *")));
+        }
         let places = rankings.iter().flat_map(|ranking| &ranking.places);
         explain_floor(text, run, places.map(|place| place.entry.cell));
     } else {
@@ -108,15 +116,14 @@ fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell], single: &mut
     }
     let expired = expired_read_notes::lines(run, cells);
     paragraph(text, "expired: ", expired.iter().map(String::as_str).collect());
-    // The verdicts of a comparison stand above all tables.
-    if run.comparisons.is_empty() {
+    if !is_compared {
         let verdicts = verdicts(&single.extract(rankings));
         paragraph(text, "verdict: ", verdicts.iter().map(String::as_str).collect());
     }
 }
 
-/// Appends the verdict of each interleaved comparison, with the price (loss bounds, memory, files and time to open) of
-/// each store that may be the best, the number of blocks (repetitions), and the reason why the comparison ended.
+/// Appends the verdict of each interleaved comparison, with its ranking of the stores, the number of blocks
+/// (repetitions), and the reason why the comparison ended.
 fn first_verdicts(text: &mut String, run: &Run) {
     for comparison in &run.comparisons {
         let cells = run.cells.iter().filter(|cell| comparison.cells.contains(&cell.id));
@@ -126,8 +133,8 @@ fn first_verdicts(text: &mut String, run: &Run) {
             let _ = writeln!(text, "{}: {verdict}", comparison.id);
         }
         for ranking in &rankings {
-            for place in ranking.candidates() {
-                let _ = writeln!(text, "  {}: {}", ranking.name(place), price(place.entry));
+            for line in ranked(ranking, rankings.len() > 1, "").lines() {
+                let _ = writeln!(text, "  {line}");
             }
         }
         let end = match comparison.end {
@@ -151,21 +158,6 @@ fn first_verdicts(text: &mut String, run: &Run) {
             let _ = writeln!(text, "  {findings}");
         }
     }
-}
-
-/// Returns the price of a cell's store as text, as far as it is known: "loses nothing; 43.0 MiB of memory, 12.0 MiB on
-/// disk, opens in 4.10 ms". The time is that of the recovery from a kill if the cell measured one. Memory, files and
-/// times are medians.
-fn price(entry: &Entry<'_>) -> String {
-    let median = |metric: &Metric, before: &str, after: &str| {
-        let value = entry.spread(metric).filter(|spread| spread.median > 0.0)?.median;
-        Some(format!("{before}{}{after}", number_format::short(metric.unit, value)))
-    };
-    let time = median(&RECOVERY, "recovers from a kill in ", "").or_else(|| median(&REOPEN, "opens in ", ""));
-    let costs = [median(&MEMORY, "", " of memory"), median(&DISK, "", " on disk"), time];
-    let costs = costs.into_iter().flatten().collect::<Vec<_>>().join(", ");
-    let loses = comparability::loses(&entry.cell.target).map(comparability::at_most);
-    loses.into_iter().chain(Some(costs).filter(|costs| !costs.is_empty())).collect::<Vec<_>>().join("; ")
 }
 
 /// Appends the rate of each store without and with the write-back after its slices, if any followed, and how many
@@ -223,29 +215,28 @@ fn latencies(run: &Run, comparison: &Comparison) -> Option<String> {
     })
 }
 
-/// Appends a ranking of stores as a table with a row for each store, below its title if `is_titled`.
-fn ranked(text: &mut String, ranking: &Ranking<'_, '_>, is_titled: bool) {
-    if is_titled {
-        let _ = writeln!(text, "{}", ranking.title);
-    }
-    let heads = ["Store", "Policy", "A kill loses", "A power cut loses", ranking.measure.title];
-    let heads = heads.into_iter().chain(["to the first (95%)", "p99"]);
+/// Returns a ranking of stores as a table with a row for each store, below its title if `is_titled`. Policies and losses
+/// are shown if each store has its own policy; otherwise the verdict names the loss. `star` marks the store that is
+/// better than all others. Columns without values are left out.
+fn ranked(ranking: &Ranking<'_, '_>, is_titled: bool, star: &str) -> String {
+    let own = ["Policy", "A kill loses", "A power cut loses"];
+    let own = if ranking.by_policy { own.as_slice() } else { &[] };
+    let values = [ranking.measure.title, "to the first (95%)", "p99"];
+    let heads = std::iter::once("Store").chain(own.iter().copied()).chain(values).chain(Price::HEADS);
     let mut lines = vec![heads.map(str::to_owned).collect::<Vec<_>>()];
     lines.extend(ranking.shown().into_iter().map(|row| {
-        let best = if row.is_winner { " *" } else { "  " };
+        let blank = " ".repeat(star.len());
+        let best = if row.is_winner { star } else { &blank };
         let floor = if row.is_near_floor { "~" } else { "" };
         let disturbed = if row.is_disturbed { "!" } else { "" };
-        vec![
-            row.store,
-            row.policy.to_owned(),
-            row.kill.to_owned(),
-            row.power_cut.to_owned(),
-            format!("{}{best}{floor}{disturbed}", row.value),
-            row.to_first,
-            row.p99,
-        ]
+        let own = [row.policy, row.kill, row.power_cut].map(str::to_owned);
+        let own = own.into_iter().filter(|_| ranking.by_policy);
+        let values = [format!("{}{best}{floor}{disturbed}", row.value), row.to_first, row.p99];
+        let cells = std::iter::once(row.store).chain(own).chain(values).chain(row.price.texts());
+        cells.collect()
     }));
-    text.push_str(&text_table::text(&lines, 4, "  "));
+    let title = if is_titled { format!("{}\n", ranking.title) } else { String::new() };
+    title + &text_table::text(&text_table::without_empty_columns(lines), 1 + own.len(), "  ")
 }
 
 /// Returns the line that explains the mark `!` of values that other programs disturbed in every repetition, with their
@@ -257,16 +248,14 @@ fn disturbed(run: &Run) -> String {
 }
 
 /// Returns the text that explains the values of a table, for its title.
-fn unit(cells: &[&Cell]) -> &'static str {
-    match cells.iter().all(|cell| cell.figure == Figure::Throughput) {
-        true => {
-            "operations/s, then the 99th percentile of latency; * is better than all others of the same work (95%)"
-        }
-        false => {
-            "operations/s with the 99th percentile of latency, or the unit shown; * is better than all others of \
-             the same work (95%)"
-        }
-    }
+fn unit(cells: &[&Cell]) -> String {
+    let value = match cells.iter().all(|cell| cell.figure == Figure::Throughput) {
+        true => "operations/s, then the 99th percentile of latency",
+        false => "operations/s with the 99th percentile of latency, or the unit shown",
+    };
+    let is_closed_loop = cells.iter().all(|cell| cell.workload.rate.is_none());
+    let pacing = if is_closed_loop { " (closed loop: each store at its own highest rate)" } else { "" };
+    format!("{value}{pacing}; * is better than all others of the same work (95%)")
 }
 
 /// Returns the harness overhead as text: one number if the run has one reference cell, otherwise a table.

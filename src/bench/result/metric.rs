@@ -65,6 +65,11 @@ impl Better {
 }
 
 impl Metric {
+    /// Returns `true` if the metric is a percentile, the mean or the maximum of the latency.
+    pub fn is_latency(&self) -> bool {
+        self.unit == Unit::Microseconds && !std::ptr::eq(self, &CPU)
+    }
+
     const fn new(
         name: &'static str,
         title: &'static str,

@@ -32,6 +32,20 @@ pub fn markdown(lines: &[Vec<String>], words: usize) -> String {
     text
 }
 
+/// Returns `lines` without the columns of which only the first line, the header, has a text.
+pub fn without_empty_columns(lines: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    let has_text = |column: usize| {
+        let mut parts = lines.iter().skip(1).filter_map(|line| line.get(column));
+        parts.any(|part| !part.is_empty())
+    };
+    let columns = lines.first().map_or(0, Vec::len);
+    let kept: Vec<bool> = (0..columns).map(has_text).collect();
+    let keep = |line: Vec<String>| {
+        line.into_iter().zip(&kept).filter_map(|(part, is_kept)| is_kept.then_some(part)).collect()
+    };
+    lines.into_iter().map(keep).collect()
+}
+
 /// Returns the line below the header of a Markdown table, which sets the alignment of each column.
 fn rule(widths: &[usize], words: usize) -> String {
     let mut rule = String::new();
@@ -66,5 +80,12 @@ mod tests {
         assert_eq!(text(&lines, 1, " | "), "Store |    set\nmap   | 12,345\n");
         let expected = "| Store |    set |\n| :---- | -----: |\n| map   | 12,345 |\n";
         assert_eq!(markdown(&lines, 1), expected);
+    }
+
+    #[test]
+    fn columns_with_a_head_only_are_left_out() {
+        let lines = [["Store", "Disk", "p99"], ["map", "", "3"], ["lmdb", "", ""]];
+        let lines = lines.map(|line| line.map(str::to_owned).to_vec()).to_vec();
+        assert_eq!(text(&without_empty_columns(lines), 1, " "), "Store p99\nmap     3\nlmdb\n");
     }
 }
