@@ -12,11 +12,11 @@ mod compare;
 mod export;
 mod fixtures;
 mod matrix;
-
 mod noise;
 mod page;
 mod ranking;
 mod rates;
+mod readme;
 mod render;
 
 use std::{

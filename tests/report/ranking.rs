@@ -155,7 +155,11 @@ fn the_first_lines_of_an_interleaved_run_name_the_winner_and_its_price() {
     let words = |line: &str| {
         line.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect::<Vec<_>>().join("|")
     };
-    assert_eq!(words(lines[1]), "Store|Throughput|to the first (95%)|p99|Memory|Disk|Opens in", "{text}");
+    assert_eq!(
+        words(lines[1]),
+        "Store|Throughput (operations/s)|to the first (95%)|p99|Memory|Disk|Opens in",
+        "{text}"
+    );
     let (map, btree) = (words(lines[2]), words(lines[3]));
     assert!(map.starts_with("map|") && map.ends_with("|43.0 MiB|12.0 MiB|4.10 ms"), "{text}");
     assert!(btree.starts_with("btree|") && btree.contains("|0.50") && btree.ends_with("|4.10 ms"), "{text}");

@@ -172,7 +172,7 @@ pub fn render(report: &Report<'_>, links: &[Option<PathBuf>]) -> Result<String, 
 fn shown_ranking((table, ranking): (&Table<'_>, Ranking<'_, '_>)) -> ShownRanking {
     ShownRanking {
         title: format!("{}: {}", table.title, ranking.title),
-        measure: ranking.measure.title,
+        measure: ranking.measure.heading(),
         verdict: verdicts(std::slice::from_ref(&ranking)).concat(),
         rows: ranking.shown(),
     }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::bench::result::{
     harness_share,
-    metric::{self, Metric, P50, P99, RECOVERY, REOPEN, THROUGHPUT},
+    metric::{self, Metric, P50, P99, RECOVERY, REOPEN},
     number_format, text_table,
 };
 
@@ -113,7 +113,7 @@ fn ranked(report: &Report<'_>) -> String {
 const NEAR_FLOOR: &str = "\\~";
 
 fn ranking_lines(measure: &Metric, rows: &[ShownStore]) -> Vec<Vec<String>> {
-    let heads = ["Store", "Policy", "A kill loses", "A power cut loses", "", measure.title];
+    let heads = ["Store", "Policy", "A kill loses", "A power cut loses", "", measure.heading()];
     let heads = heads.into_iter().chain(["To the first (95% interval)", "p99"]).chain(Price::HEADS);
     let mut lines = vec![heads.map(str::to_owned).collect::<Vec<_>>()];
     lines.extend(rows.iter().map(|row| {
@@ -181,11 +181,7 @@ fn section(number: usize, table: &Table<'_>) -> String {
         text.push_str(&format!(" {}", escape(&sentence(source))));
     }
     text.push_str(&format!(" {}.", escape(&sentence(&table.ratio())).trim_end_matches('.')));
-    let heading = match table.figure() {
-        Some(measure) if std::ptr::eq(measure, &THROUGHPUT) => "Throughput (operations/s)",
-        Some(measure) => measure.title,
-        None => "Result",
-    };
+    let heading = table.figure().map_or("Result", Metric::heading);
     text.push_str(&format!("\n\n### {heading}\n\n"));
     text.push_str(&figures(number, table, |entry| value(entry, metric::of_figure(entry.cell.figure))));
     let pacing = Some(table.pacing()).filter(|words| !words.is_empty());

@@ -215,14 +215,17 @@ fn latencies(run: &Run, comparison: &Comparison) -> Option<String> {
     })
 }
 
-/// Returns a ranking of stores as a table with a row for each store, below its title if `is_titled`. Policies and losses
-/// are shown if each store has its own policy; otherwise the verdict names the loss. `star` marks the store that is
-/// better than all others. Columns without values are left out.
+/// Returns a ranking of stores as a table with a row for each store, below its title if `is_titled`. Policies are shown
+/// if each store has its own, and losses unless the verdict names the loss that all stores keep. `star` marks the store
+/// that is better than all others. Columns without values are left out.
 fn ranked(ranking: &Ranking<'_, '_>, is_titled: bool, star: &str) -> String {
-    let own = ["Policy", "A kill loses", "A power cut loses"];
-    let own = if ranking.by_policy { own.as_slice() } else { &[] };
-    let values = [ranking.measure.title, "to the first (95%)", "p99"];
-    let heads = std::iter::once("Store").chain(own.iter().copied()).chain(values).chain(Price::HEADS);
+    let promises: &[&str] = match (ranking.by_policy, ranking.bound) {
+        (true, _) => &["Policy", "A kill loses", "A power cut loses"],
+        (false, None) => &["A kill loses", "A power cut loses"],
+        (false, Some(_)) => &[],
+    };
+    let values = [ranking.measure.heading(), "to the first (95%)", "p99"];
+    let heads = std::iter::once("Store").chain(promises.iter().copied()).chain(values).chain(Price::HEADS);
     let mut lines = vec![heads.map(str::to_owned).collect::<Vec<_>>()];
     lines.extend(ranking.shown().into_iter().map(|row| {
         let blank = " ".repeat(star.len());
@@ -230,13 +233,13 @@ fn ranked(ranking: &Ranking<'_, '_>, is_titled: bool, star: &str) -> String {
         let floor = if row.is_near_floor { "~" } else { "" };
         let disturbed = if row.is_disturbed { "!" } else { "" };
         let own = [row.policy, row.kill, row.power_cut].map(str::to_owned);
-        let own = own.into_iter().filter(|_| ranking.by_policy);
+        let own = own.into_iter().skip(3 - promises.len());
         let values = [format!("{}{best}{floor}{disturbed}", row.value), row.to_first, row.p99];
         let cells = std::iter::once(row.store).chain(own).chain(values).chain(row.price.texts());
         cells.collect()
     }));
     let title = if is_titled { format!("{}\n", ranking.title) } else { String::new() };
-    title + &text_table::text(&text_table::without_empty_columns(lines), 1 + own.len(), "  ")
+    title + &text_table::text(&text_table::without_empty_columns(lines), 1 + promises.len(), "  ")
 }
 
 /// Returns the line that explains the mark `!` of values that other programs disturbed in every repetition, with their

@@ -70,6 +70,12 @@ impl Metric {
         self.unit == Unit::Microseconds && !std::ptr::eq(self, &CPU)
     }
 
+    /// Returns the title of the metric as the heading of a column. Rates are shown without their unit, so the heading has
+    /// it.
+    pub fn heading(&self) -> &'static str {
+        if self.unit == Unit::PerSecond { "Throughput (operations/s)" } else { self.title }
+    }
+
     const fn new(
         name: &'static str,
         title: &'static str,

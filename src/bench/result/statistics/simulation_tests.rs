@@ -70,16 +70,19 @@ fn at_most(rate: f64, all: u32) -> f64 {
     rate * all + 3.09 * (all * rate * (1.0 - rate)).sqrt() + 0.5
 }
 
-/// Asserts that at most 5% of `runs` comparisons of equal stores find a difference, and that at least 95% of the
-/// comparisons with a store that is slower by the margin find it in each pair with that store.
+/// Asserts that at most 5% of `runs` comparisons of equal stores find a difference, that at least 95% of the comparisons
+/// with a store that is slower by the margin find it in each pair with that store, and that at most 5% call it equal to
+/// another one.
 fn assert_rates(stores: usize, deviation: f64, runs: u32, random: &mut SmallRng) {
-    let (mut wrong, mut missed, mut reversed, mut blocks) = (0_u32, 0_u32, 0, 0);
+    let (mut wrong, mut missed, mut equated, mut reversed, mut blocks) = (0_u32, 0_u32, 0_u32, 0, 0);
     for _ in 0..runs {
         let equal = compared(stores, deviation, 0.0, 0, random).pairwise;
         wrong += u32::from(equal.pairs().iter().any(|pair| pair.verdict.is_different()));
         let unequal = compared(stores, deviation, Margin::default().logarithm(), 0, random);
-        for other in 1..stores {
-            let verdict = unequal.pairwise.between(0, other).unwrap().verdict;
+        let verdicts: Vec<_> =
+            (1..stores).map(|other| unequal.pairwise.between(0, other).unwrap().verdict).collect();
+        equated += u32::from(verdicts.iter().any(|verdict| matches!(verdict, Verdict::Equal { .. })));
+        for verdict in verdicts {
             missed += u32::from(!verdict.is_different());
             reversed += u32::from(matches!(verdict, Verdict::Faster { .. } | Verdict::SlightlyFaster { .. }));
         }
@@ -87,7 +90,10 @@ fn assert_rates(stores: usize, deviation: f64, runs: u32, random: &mut SmallRng)
     }
     let pairs = runs * u32::try_from(stores - 1).unwrap();
     let shares = (f64::from(wrong) / f64::from(runs), f64::from(missed) / f64::from(pairs));
-    println!("{stores} stores, deviation {deviation}: {shares:?} wrong and missed, {} blocks", blocks / runs);
+    println!(
+        "{stores} stores, deviation {deviation}: {shares:?} wrong and missed, {equated} of {runs} equal, {} blocks",
+        blocks / runs
+    );
     assert!(
         f64::from(wrong) <= at_most(LEVEL, runs),
         "{stores} stores, {deviation}: {wrong} of {runs} differ"
@@ -95,6 +101,10 @@ fn assert_rates(stores: usize, deviation: f64, runs: u32, random: &mut SmallRng)
     // Pairs of one comparison depend on each other, so the comparisons count, not the pairs.
     let most = at_most(1.0 - POWER, runs) / f64::from(runs);
     assert!(shares.1 <= most, "{stores} stores, {deviation}: {missed} of {pairs} not found");
+    assert!(
+        f64::from(equated) <= at_most(LEVEL, runs),
+        "{stores} stores, {deviation}: {equated} of {runs} called equal"
+    );
     assert!(
         reversed <= 2 + pairs / 1000,
         "{stores} stores, {deviation}: {reversed} of {pairs} called faster"
