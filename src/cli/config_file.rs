@@ -125,7 +125,7 @@ fn flag<'a>(command: &'a Command, line: &str) -> Result<Option<(&'a Arg, String)
         // Flags that need others are checked when all flags are read.
         Err(error) if error.kind() != ErrorKind::MissingRequiredArgument => {
             let text = error.to_string();
-            // From these lines on, clap's text is about the command line.
+            // The rest of clap's message is about the command line.
             let is_hint =
                 |line: &str| line.starts_with("Usage: ") || line.starts_with("For more information");
             let lines = text.lines().take_while(|line| !is_hint(line));

@@ -157,13 +157,21 @@ fn the_first_lines_of_an_interleaved_run_name_the_winner_and_its_price() {
     };
     assert_eq!(
         words(lines[1]),
-        "Store|Throughput (operations/s)|to the first (95%)|p99|Memory|Disk|Opens in",
+        "Store|Policy|A kill loses|A power cut loses|Throughput (operations/s)|to the first (95%)|p99|Memory|Disk|Opens in",
         "{text}"
     );
     let (map, btree) = (words(lines[2]), words(lines[3]));
-    assert!(map.starts_with("map|") && map.ends_with("|43.0 MiB|12.0 MiB|4.10 ms"), "{text}");
+    assert!(
+        map.starts_with("map|always|nothing|nothing|") && map.ends_with("|43.0 MiB|12.0 MiB|4.10 ms"),
+        "{text}"
+    );
     assert!(btree.starts_with("btree|") && btree.contains("|0.50") && btree.ends_with("|4.10 ms"), "{text}");
     assert!(lines[4].starts_with("  0 blocks in "), "{text}");
+    // Without a winner, each store that may be the best has a price.
+    fixtures::judge(&mut run, VerdictKind::CannotTell, 1.0);
+    let text = terminal::text(&run);
+    let priced = text.lines().filter(|line| line.ends_with("  43.0 MiB  12.0 MiB   4.10 ms")).count();
+    assert_eq!(priced, 2, "{text}");
     // What was not measured has no column.
     for sample in &mut run.samples {
         let Outcome::Measured(measured) = &mut sample.outcome else { panic!() };

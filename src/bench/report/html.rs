@@ -248,8 +248,10 @@ impl Tab {
     fn new(measure: &'static Metric, table: &Table<'_>) -> Self {
         let better = if measure.better == Better::Higher { "higher" } else { "lower" };
         let (name, title) = (measure.name, measure.title);
-        let words = [measure.better.words(), if measure.is_latency() { table.pacing() } else { "" }];
-        let words = words.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join("; ");
+        let words = match measure.is_latency() {
+            true => format!("{}; {}", measure.better.words(), table.pacing()),
+            false => measure.better.words().to_owned(),
+        };
         let unit = match measure.unit {
             Unit::PerSecond => "rate",
             Unit::Microseconds => "us",

@@ -5,7 +5,7 @@
 use super::{
     environment,
     matrix::{Column, Matrix, MatrixCell},
-    measured_cell::{Entry, Price, State},
+    measured_cell::{Entry, PRICE_HEADS, State},
     ranking::{ShownStore, verdicts},
     report_tables::{Head, Report, Table},
     store_properties::promises,
@@ -50,11 +50,11 @@ fn best_stores(matrix: &Matrix) -> String {
         if ranking.len() < 2 {
             continue;
         }
-        let heads = ["Store", "To the best (95%)", "Result"].into_iter().chain(Price::HEADS);
+        let heads = ["Store", "To the best (95%)", "Result"].into_iter().chain(PRICE_HEADS);
         let mut lines = vec![heads.map(str::to_owned).collect::<Vec<_>>()];
         lines.extend(ranking.into_iter().map(|(label, place)| {
             let cells = [escape(label), ratio(place), place.value.clone()].into_iter();
-            cells.chain(place.price.texts()).collect()
+            cells.chain(place.price.clone()).collect()
         }));
         let lines = text_table::without_empty_columns(lines);
         text.push_str(&format!("\n### {}\n\n{}", column.title, text_table::markdown(&lines, 1)));
@@ -114,7 +114,7 @@ const NEAR_FLOOR: &str = "\\~";
 
 fn ranking_lines(measure: &Metric, rows: &[ShownStore]) -> Vec<Vec<String>> {
     let heads = ["Store", "Policy", "A kill loses", "A power cut loses", "", measure.heading()];
-    let heads = heads.into_iter().chain(["To the first (95% interval)", "p99"]).chain(Price::HEADS);
+    let heads = heads.into_iter().chain(["To the first (95% interval)", "p99"]).chain(PRICE_HEADS);
     let mut lines = vec![heads.map(str::to_owned).collect::<Vec<_>>()];
     lines.extend(rows.iter().map(|row| {
         let mark = if row.is_winner { "**best**" } else { "" };
@@ -130,7 +130,7 @@ fn ranking_lines(measure: &Metric, rows: &[ShownStore]) -> Vec<Vec<String>> {
             row.to_first.clone(),
             row.p99.clone(),
         ];
-        cells.into_iter().chain(row.price.texts()).collect()
+        cells.into_iter().chain(row.price.clone()).collect()
     }));
     lines
 }
@@ -184,9 +184,10 @@ fn section(number: usize, table: &Table<'_>) -> String {
     let heading = table.figure().map_or("Result", Metric::heading);
     text.push_str(&format!("\n\n### {heading}\n\n"));
     text.push_str(&figures(number, table, |entry| value(entry, metric::of_figure(entry.cell.figure))));
-    let pacing = Some(table.pacing()).filter(|words| !words.is_empty());
-    let pacing = pacing.map_or(String::new(), |words| format!("{}\n\n", sentence(words)));
-    text.push_str(&format!("\n### Latency (p50 / p99)\n\n{pacing}"));
+    text.push_str("\n### Latency (p50 / p99)\n\n");
+    if !table.pacing().is_empty() {
+        text.push_str(&format!("{}\n\n", sentence(table.pacing())));
+    }
     text.push_str(&figures(number, table, |entry| {
         let (p50, p99) = (value(entry, &P50)?, value(entry, &P99)?);
         Some(format!("{p50} / {p99}"))

@@ -11,7 +11,7 @@
 
 use super::{
     comparison_group::{ComparisonGroup, Judged, contests},
-    measured_cell::{Entry, Price, State},
+    measured_cell::{self, Entry, State},
     report_tables::Report,
     scenarios::{SCENARIOS, Scenario},
 };
@@ -104,8 +104,9 @@ pub struct MatrixCell {
     /// Text of the metric's median, and for throughput the 99th percentile of the latency; of several workloads only
     /// the geometric mean of the metric. Empty without a result.
     pub value: String,
-    /// Memory, files and time to open of the store in the workloads of the column.
-    pub price: Price,
+    /// Memory, files and time to open of the store in the workloads of the column ([`measured_cell::price`]). Empty texts
+    /// without a result.
+    pub price: [String; 3],
 }
 
 /// Rank of a store in a scenario.
@@ -266,11 +267,8 @@ impl<'r, 'a> Draft<'r, 'a> {
     /// Compares all pairs of stores by their scores over all workloads; with a single workload, by its cells, whose
     /// interleaved comparison may have recorded the verdicts.
     fn judged(&self) -> Judged {
-        if let [contest] = self.contests.as_slice() {
-            let of = |label: &String| {
-                with_figures(contest, self.scenario.measure).find(|entry| entry.label() == *label).copied()
-            };
-            let entries: Vec<_> = self.stores.keys().filter_map(of).collect();
+        if self.contests.len() == 1 {
+            let entries: Vec<_> = self.stores.keys().flat_map(|label| self.entries_of(label)).collect();
             return Judged::of(&entries, self.scenario.measure);
         }
         let scores: Vec<_> = self.stores.values().cloned().collect();
@@ -308,10 +306,11 @@ impl<'r, 'a> Draft<'r, 'a> {
     fn place(&self, label: &str) -> MatrixCell {
         if !self.stores.contains_key(label) {
             let (instead, words) = self.why_absent(label);
-            let (ratio, interval, value, standing) = (None, None, String::new(), Rank::Absent);
-            return MatrixCell { ratio, interval, standing, words, instead, value, price: Price::of(&[]) };
+            let (ratio, interval, standing) = (None, None, Rank::Absent);
+            let (value, price) = Default::default();
+            return MatrixCell { ratio, interval, standing, words, instead, value, price };
         }
-        let price = Price::of(&self.entries_of(label).collect::<Vec<_>>());
+        let price = measured_cell::price(&self.entries_of(label).collect::<Vec<_>>());
         let (words, value, instead) = (self.words(label), self.value(label), String::new());
         let is_in = |stores: &[usize]| self.labels(stores).iter().any(|one| one == label);
         let RankGroups { winners, undecided, .. } = &self.groups;
@@ -343,7 +342,7 @@ impl<'r, 'a> Draft<'r, 'a> {
         Some((level(label)? - level(self.best.as_deref()?)?).exp())
     }
 
-    /// Returns the cells of a store that the column compares, one for each workload.
+    /// Returns the cells of a store of the column, one for each workload, in their order.
     fn entries_of(&self, label: &str) -> impl Iterator<Item = &'r Entry<'a>> {
         let measure = self.scenario.measure;
         let of = move |contest| with_figures(contest, measure).find(|entry| entry.label() == label).copied();
@@ -372,15 +371,14 @@ impl<'r, 'a> Draft<'r, 'a> {
     /// Returns the measured values of a store as text: median and range for each workload.
     fn words(&self, label: &str) -> String {
         let measure = self.scenario.measure;
-        let figure = |contest: &ComparisonGroup<'_, '_>| {
-            let spread =
-                with_figures(contest, measure).find(|entry| entry.label() == label)?.spread(measure)?;
+        let figure = |(contest, entry): (&ComparisonGroup<'_, '_>, &Entry<'_>)| {
+            let spread = entry.spread(measure)?;
             let text = |value| number_format::short(measure.unit, value);
             let range = format!(" ({} to {})", text(spread.min), text(spread.max));
             let range = if spread.samples > 1 { range } else { String::new() };
             Some(format!("{}: {}{range}", contest.title, text(spread.median)))
         };
-        self.contests.iter().filter_map(figure).collect::<Vec<_>>().join("; ")
+        self.contests.iter().zip(self.entries_of(label)).filter_map(figure).collect::<Vec<_>>().join("; ")
     }
 
     /// Returns the reason why the column has no ratio of a store, in few words and as a clause.

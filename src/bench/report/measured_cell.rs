@@ -128,11 +128,6 @@ impl<'a> Entry<'a> {
         Spread::of(self.measurements.values().filter_map(|measurement| figure(measurement)))
     }
 
-    /// Returns what the store of this cell costs beside its speed.
-    pub fn price(&self) -> Price {
-        Price::of(&[self])
-    }
-
     /// Returns the value of a metric for each repetition that has it; empty if the cell failed.
     pub fn by_repetition(&self, measure: &Metric) -> BTreeMap<u32, f64> {
         let figure = |(repetition, measurement): (&u32, &&Measurement)| {
@@ -271,37 +266,21 @@ impl Entry<'_> {
     }
 }
 
-/// What a store costs beside its speed, as text. A value that was not measured is empty.
-pub struct Price {
-    /// Peak memory of the process with the engine.
-    pub memory: String,
-    /// Size of the store's files.
-    pub disk: String,
-    /// Time to open the store again: after a kill if that was measured, otherwise after a close.
-    pub opening: String,
-}
+/// Column heads of a table of prices, in the order of [`price`].
+pub const PRICE_HEADS: [&str; 3] = ["Memory", "Disk", "Opens in"];
 
-impl Price {
-    /// Column heads of a table of prices, in the order of [`Self::texts`].
-    pub const HEADS: [&str; 3] = ["Memory", "Disk", "Opens in"];
-
-    /// Returns the price of a store over several of its cells: the largest median of each value.
-    pub fn of(entries: &[&Entry<'_>]) -> Self {
-        let largest = |measure: &Metric| {
-            let medians = entries.iter().filter_map(|entry| Some(entry.spread(measure)?.median));
-            medians.filter(|median| *median > 0.0).reduce(f64::max)
-        };
-        let text = |measure: &Metric| {
-            largest(measure).map_or(String::new(), |value| number_format::short(measure.unit, value))
-        };
-        let opening = if largest(&RECOVERY).is_some() { &RECOVERY } else { &REOPEN };
-        Self { memory: text(&MEMORY), disk: text(&DISK), opening: text(opening) }
-    }
-
-    /// Returns memory, files and time to open as the last cells of a table row.
-    pub fn texts(&self) -> [String; 3] {
-        [&self.memory, &self.disk, &self.opening].map(String::clone)
-    }
+/// Returns the price of a store in some of its cells as text: peak memory of the process with the engine, size of the
+/// files, and time to open the store again (after a kill if that was measured, otherwise after a close). Each is the
+/// largest median of these cells; empty if it was not measured.
+pub fn price(entries: &[&Entry<'_>]) -> [String; 3] {
+    let largest = |measure: &Metric| {
+        let medians = entries.iter().filter_map(|entry| Some(entry.spread(measure)?.median));
+        medians.filter(|median| *median > 0.0).reduce(f64::max)
+    };
+    let opening = if largest(&RECOVERY).is_some() { &RECOVERY } else { &REOPEN };
+    [&MEMORY, &DISK, opening].map(|measure| {
+        largest(measure).map_or(String::new(), |value| number_format::short(measure.unit, value))
+    })
 }
 
 /// Planned number of keys in the course of a group of cells.
@@ -347,6 +326,20 @@ pub fn ratio(entries: &[Entry<'_>]) -> String {
     let (place, target) = (&entry.run.environment, &entry.cell.target);
     let cache = Some(target.cache_bytes).filter(|_| target.address.is_none());
     ratio_words(entry.data_bytes(), cache, place.memory_limit_bytes.or(place.memory_bytes))
+}
+
+/// Returns how the operations of `entries` start, without which their latencies cannot be understood; empty if none of
+/// them has operations.
+pub fn pacing(entries: &[Entry<'_>]) -> &'static str {
+    let works = entries.iter().map(|entry| &entry.cell.workload);
+    let timed: Vec<_> = works.filter(|work| work.step == CellKind::Operations).collect();
+    let paced = timed.iter().filter(|work| work.rate.is_some() || work.rate_goal.is_some()).count();
+    match paced {
+        _ if timed.is_empty() => "",
+        0 => "closed loop: each store at its own highest rate",
+        all if all == timed.len() => "open loop: at a given rate",
+        _ => "open loop where a rate is given, otherwise each store at its own highest rate",
+    }
 }
 
 /// Returns a sentence about those of `cells` of which other programs disturbed every repetition, or `None` if there are

@@ -6,7 +6,7 @@
 
 use super::{
     comparison_group::{ComparisonGroup, Judged, same_work},
-    measured_cell::{Entry, Price, State},
+    measured_cell::{self, Entry, State},
 };
 use crate::{
     bench::result::{
@@ -382,8 +382,8 @@ pub struct ShownStore {
     pub to_first: String,
     /// 99th percentile of the latency, with its unit; empty if there is none.
     pub p99: String,
-    /// Memory, files and time to open of the store.
-    pub price: Price,
+    /// Memory, files and time to open of the store ([`measured_cell::price`]).
+    pub price: [String; 3],
     /// `true` for the store that is better than all others with 95% confidence.
     pub is_winner: bool,
     /// `true` if other programs disturbed every repetition of the store.
@@ -412,7 +412,7 @@ impl RankedStore<'_, '_> {
             value: number_format::exact(ranking.measure.unit, self.spread.median),
             to_first: format!("{ratio}{interval}"),
             p99: p99.map_or(String::new(), |spread| number_format::short(P99.unit, spread.median)),
-            price: self.entry.price(),
+            price: measured_cell::price(&[self.entry]),
             is_winner: winner == Some(cell.id.as_str()),
             is_disturbed: run.disturbed_part(&cell.id).is_some(),
             is_near_floor: run.measurements(&cell.id).any(|one| one.near_floor == Some(true)),

@@ -5,7 +5,7 @@ use super::{
     ranking::{Ranking, rankings},
 };
 use crate::bench::result::{
-    Cell, CellKind, Run,
+    Cell, Run,
     comparability::Level,
     metric::{self, Metric},
     run_file::RunFile,
@@ -139,18 +139,9 @@ impl<'a> Table<'a> {
         figures.all(|figure| figure == first).then(|| metric::of_figure(first))
     }
 
-    /// Returns how the operations of the table's cells start, without which their latencies cannot be understood. Empty
-    /// if the table has no latencies.
+    /// Returns how the operations of the table's cells start, as text.
     pub fn pacing(&self) -> &'static str {
-        let works = self.entries.iter().map(|entry| &entry.cell.workload);
-        let timed: Vec<_> = works.filter(|work| work.step == CellKind::Operations).collect();
-        let paced = timed.iter().filter(|work| work.rate.is_some() || work.rate_goal.is_some()).count();
-        match paced {
-            _ if timed.is_empty() => "",
-            0 => "closed loop: each store at its own highest rate",
-            all if all == timed.len() => "open loop: at a given rate",
-            _ => "open loop where a rate is given, otherwise each store at its own highest rate",
-        }
+        measured_cell::pacing(&self.entries)
     }
 
     /// Splits the table's row labels at ` | `, if each has as many parts as the run's row heading.

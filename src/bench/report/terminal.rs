@@ -3,7 +3,7 @@
 
 use super::{
     expired_read_notes,
-    measured_cell::{self, Entry, Price},
+    measured_cell::{self, Entry, PRICE_HEADS},
     ranking::{Ranking, rankings, verdicts},
     soak_notes,
 };
@@ -96,15 +96,12 @@ fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell], single: &mut
     let best: Vec<_> = rankings.iter().filter_map(|one| Some(one.winner()?.entry.cell.id.as_str())).collect();
     let is_compared = !run.comparisons.is_empty();
     let by_policy = rankings.iter().any(|ranking| ranking.by_policy);
-    text.push('\n');
-    if !by_policy || !is_compared {
-        let _ = writeln!(text, "{name}: {}", unit(cells));
-    }
+    let _ = writeln!(text, "\n{name}: {}", unit(&entries));
     let _ = writeln!(text, "{}\n", measured_cell::ratio(&entries));
     if by_policy {
         // The rankings of a comparison stand above all tables.
         if !is_compared {
-            rankings.iter().for_each(|ranking| text.push_str(&ranked(ranking, rankings.len() > 1, " *")));
+            rankings.iter().for_each(|ranking| text.push_str(&ranked(ranking, rankings.len() > 1)));
         }
         let places = rankings.iter().flat_map(|ranking| &ranking.places);
         explain_floor(text, run, places.map(|place| place.entry.cell));
@@ -133,7 +130,7 @@ fn first_verdicts(text: &mut String, run: &Run) {
             let _ = writeln!(text, "{}: {verdict}", comparison.id);
         }
         for ranking in &rankings {
-            for line in ranked(ranking, rankings.len() > 1, "").lines() {
+            for line in ranked(ranking, rankings.len() > 1).lines() {
                 let _ = writeln!(text, "  {line}");
             }
         }
@@ -215,31 +212,22 @@ fn latencies(run: &Run, comparison: &Comparison) -> Option<String> {
     })
 }
 
-/// Returns a ranking of stores as a table with a row for each store, below its title if `is_titled`. Policies are shown
-/// if each store has its own, and losses unless the verdict names the loss that all stores keep. `star` marks the store
-/// that is better than all others. Columns without values are left out.
-fn ranked(ranking: &Ranking<'_, '_>, is_titled: bool, star: &str) -> String {
-    let promises: &[&str] = match (ranking.by_policy, ranking.bound) {
-        (true, _) => &["Policy", "A kill loses", "A power cut loses"],
-        (false, None) => &["A kill loses", "A power cut loses"],
-        (false, Some(_)) => &[],
-    };
-    let values = [ranking.measure.heading(), "to the first (95%)", "p99"];
-    let heads = std::iter::once("Store").chain(promises.iter().copied()).chain(values).chain(Price::HEADS);
+/// Returns a ranking of stores as a table with a row for each store, below its title if `is_titled`. Columns without
+/// values are left out.
+fn ranked(ranking: &Ranking<'_, '_>, is_titled: bool) -> String {
+    let heads = ["Store", "Policy", "A kill loses", "A power cut loses", ranking.measure.heading()];
+    let heads = heads.into_iter().chain(["to the first (95%)", "p99"]).chain(PRICE_HEADS);
     let mut lines = vec![heads.map(str::to_owned).collect::<Vec<_>>()];
     lines.extend(ranking.shown().into_iter().map(|row| {
-        let blank = " ".repeat(star.len());
-        let best = if row.is_winner { star } else { &blank };
+        let best = if row.is_winner { " *" } else { "  " };
         let floor = if row.is_near_floor { "~" } else { "" };
         let disturbed = if row.is_disturbed { "!" } else { "" };
-        let own = [row.policy, row.kill, row.power_cut].map(str::to_owned);
-        let own = own.into_iter().skip(3 - promises.len());
+        let promises = [row.policy, row.kill, row.power_cut].map(str::to_owned);
         let values = [format!("{}{best}{floor}{disturbed}", row.value), row.to_first, row.p99];
-        let cells = std::iter::once(row.store).chain(own).chain(values).chain(row.price.texts());
-        cells.collect()
+        std::iter::once(row.store).chain(promises).chain(values).chain(row.price).collect()
     }));
     let title = if is_titled { format!("{}\n", ranking.title) } else { String::new() };
-    title + &text_table::text(&text_table::without_empty_columns(lines), 1 + promises.len(), "  ")
+    title + &text_table::text(&text_table::without_empty_columns(lines), 4, "  ")
 }
 
 /// Returns the line that explains the mark `!` of values that other programs disturbed in every repetition, with their
@@ -251,13 +239,13 @@ fn disturbed(run: &Run) -> String {
 }
 
 /// Returns the text that explains the values of a table, for its title.
-fn unit(cells: &[&Cell]) -> String {
-    let value = match cells.iter().all(|cell| cell.figure == Figure::Throughput) {
+fn unit(entries: &[Entry<'_>]) -> String {
+    let value = match entries.iter().all(|entry| entry.cell.figure == Figure::Throughput) {
         true => "operations/s, then the 99th percentile of latency",
         false => "operations/s with the 99th percentile of latency, or the unit shown",
     };
-    let is_closed_loop = cells.iter().all(|cell| cell.workload.rate.is_none());
-    let pacing = if is_closed_loop { " (closed loop: each store at its own highest rate)" } else { "" };
+    let pacing = Some(measured_cell::pacing(entries)).filter(|words| !words.is_empty());
+    let pacing = pacing.map_or(String::new(), |words| format!(" ({words})"));
     format!("{value}{pacing}; * is better than all others of the same work (95%)")
 }
 
