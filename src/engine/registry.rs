@@ -137,7 +137,7 @@ impl Kind {
 /// Retries for half a second if the data are locked, because a lock of this process can outlive its engine
 /// briefly: a thread of sled's pool may hold it, and a process that another thread starts shares every lock on an
 /// open file (flock(2)) between fork and exec.
-fn when_unlocked<T>(open: impl Fn() -> Result<T>) -> Result<T> {
+pub(in crate::engine) fn when_unlocked<T>(open: impl Fn() -> Result<T>) -> Result<T> {
     let mut pause = Duration::from_millis(1);
     loop {
         match open() {

@@ -10,7 +10,7 @@ mod sync_markers;
 mod rewriting;
 
 use super::{
-    super::{Batch, Error, Result, WriteOp},
+    super::{Batch, Error, Result, WriteOp, registry::when_unlocked},
     append::{FrameWriter, PREPARED},
     file::{self, Storage},
     frame::{self, FrameChain, HEADER, PIECE},
@@ -42,9 +42,11 @@ fn apply(state: &mut State, batch: &Batch<'_>) {
 
 /// Opens the AOF at `path`, and returns it with the pairs of keys and values that its replay gives.
 fn open(path: &Path) -> Result<(Aof, State)> {
-    let mut state = State::new();
-    let log = Aof::open(path, "test", &mut |batch| apply(&mut state, batch))?;
-    Ok((log, state))
+    when_unlocked(|| {
+        let mut state = State::new();
+        let log = Aof::open(path, "test", &mut |batch| apply(&mut state, batch))?;
+        Ok((log, state))
+    })
 }
 
 fn batch<'a>(ops: &[WriteOp<'a>]) -> Batch<'a> {

@@ -167,7 +167,7 @@ fn invalid_hint_file_is_ignored_and_replaced() {
     }
     // The background thread writes it again.
     store.shut(true);
-    let engine = Bitcask::open(&OpenOptions::for_check(&store.path())).unwrap();
+    let engine = when_unlocked(|| Bitcask::open(&OpenOptions::for_check(&store.path()))).unwrap();
     engine.quiesce().unwrap();
     assert!(fs::read(&hint).unwrap() == bytes);
 }

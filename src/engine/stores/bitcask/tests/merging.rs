@@ -166,7 +166,7 @@ pub(super) fn open_with_few_files(path: &Path) -> Bitcask {
     let mut options = OpenOptions::for_check(path);
     options.max_files = 0;
     assert!(matches!(options.location, Location::Path(_)));
-    let engine = Bitcask::open(&options).unwrap();
+    let engine = when_unlocked(|| Bitcask::open(&options)).unwrap();
     engine.background.stop();
     engine
 }
