@@ -7,6 +7,7 @@ use super::{
 use crate::{
     command::{self, Password},
     config::{self, AuthClients, ClientLimits},
+    resp::Limits,
 };
 use bytesize::ByteSize;
 use clap::{
@@ -120,13 +121,13 @@ fn seconds() -> impl Fn(&str) -> Result<u64, String> + Clone {
     time(TimeUnit::Seconds, 0..=31_536_000)
 }
 
-/// Parses `--client-query-buffer-limit`: at least 1 MiB, Redis' minimum, and less than 4 GiB, what a 32-bit position
-/// can address.
+/// Parses `--client-query-buffer-limit`: at least 1 MiB, Redis' minimum, and at most
+/// [`Limits::MAX_QUERY_BUFFER`].
 fn query_limit(text: &str) -> Result<ByteSize, String> {
     let size = size(text)?;
-    match (1 << 20..1 << 32).contains(&size.as_u64()) {
+    match (1 << 20..=u64::from(Limits::MAX_QUERY_BUFFER)).contains(&size.as_u64()) {
         true => Ok(size),
-        false => Err("it must be at least 1 MiB, and less than 4 GiB, such as 64MiB".into()),
+        false => Err("it must be 1 MiB to 4095 MiB, such as 64MiB".into()),
     }
 }
 

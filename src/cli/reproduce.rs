@@ -21,7 +21,8 @@ Examples:
   kvbench reproduce kvbench --dry-run
   kvbench reproduce kvbench --output kvbench.json > kvbench.md
   kvbench reproduce ycsb --keys 1000000 --rates 1000,2000,4000 --memory-limit 512MiB
-To continue a run that was stopped, repeat the command with --resume. For a complete run this prints the tables again.";
+To continue a run that was stopped, or in which a measurement failed, repeat the command with --resume. For a complete
+run this prints the tables again.";
 
 /// Options of `kvbench reproduce`.
 #[derive(Args, Debug)]
@@ -53,7 +54,8 @@ pub struct Reproduce {
     /// Result file [default: reproduce-PUBLICATION-TIME.json]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Continue the stopped run of --output, or of the newest reproduce-PUBLICATION-*.json
+    /// Continue the stopped run of --output, or of the newest reproduce-PUBLICATION-*.json, and measure again what failed
+    /// in it
     #[arg(long)]
     resume: bool,
     /// Replace the result file if it exists

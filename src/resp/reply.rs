@@ -46,8 +46,9 @@ impl Reply {
         self.protocol = protocol;
     }
 
-    /// Sets the maximum number of buffered bytes (0: no limit). The limit is checked only when bulk strings or encoded
-    /// replies are appended and the memory has to grow for them; other replies are short and not checked.
+    /// Sets the maximum number of buffered bytes (0: no limit). The limit is checked only when bulk strings, verbatim
+    /// strings or encoded replies are appended and the memory has to grow for them; other replies are short and not
+    /// checked.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
@@ -193,6 +194,13 @@ impl Reply {
         self.buf.extend_from_slice(b"\r\n");
     }
 
+    /// Returns `true` if a reply of `more` bytes can be appended, `false` if it exceeds the limit. Commands that build
+    /// a long text can stop early.
+    pub fn has_room(&self, more: usize) -> bool {
+        let len = self.buf.len() + more;
+        len <= self.buf.capacity() || !self.overflowed && (self.limit == 0 || len <= self.limit)
+    }
+
     #[inline]
     fn make_room(&mut self, more: usize) -> bool {
         self.buf.capacity() - self.buf.len() >= more || self.grow(more)
@@ -200,12 +208,12 @@ impl Reply {
 
     #[cold]
     fn grow(&mut self, more: usize) -> bool {
-        let len = self.buf.len() + more;
-        if self.overflowed || self.limit > 0 && len > self.limit {
+        if !self.has_room(more) {
             self.overflowed = true;
             self.buf = Vec::new();
             return false;
         }
+        let len = self.buf.len() + more;
         let doubled = self.buf.capacity() * 2;
         let wanted = if self.limit > 0 { doubled.min(self.limit) } else { doubled };
         self.buf.reserve_exact(wanted.max(len) - self.buf.len());
@@ -266,6 +274,9 @@ impl Reply {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text.as_bytes()),
             Protocol::Resp3 => {
+                if !self.make_room(text.len() + 32) {
+                    return;
+                }
                 self.header(b'=', text.len() + 4);
                 self.buf.extend_from_slice(b"txt:");
                 self.buf.extend_from_slice(text.as_bytes());
@@ -356,5 +367,20 @@ mod tests {
         part.consume(part.len());
         assert!(part.is_empty() && !part.has_errors());
         assert_eq!(reply.take_errors(), [len]);
+    }
+
+    #[test]
+    fn a_text_beyond_the_limit_overflows_in_both_protocols() {
+        for protocol in [Protocol::Resp2, Protocol::Resp3] {
+            let mut reply = Reply::default();
+            reply.set_protocol(protocol);
+            reply.set_limit(1000);
+            let text = "x".repeat(900);
+            reply.verbatim(&text);
+            assert!(!reply.has_overflowed() && reply.len() > text.len(), "{protocol:?}");
+            assert!(!reply.has_room(text.len()), "{protocol:?}");
+            reply.verbatim(&text);
+            assert!(reply.has_overflowed() && reply.is_empty(), "{protocol:?}");
+        }
     }
 }

@@ -15,10 +15,6 @@ use tokio::sync::oneshot;
 /// Maximum number of keys of a commit request that are prefetched.
 const MAX_PREFETCHED: usize = 1024;
 
-/// Size in bytes of the keys and values that the requests of a commit have copied, from which a connection's further
-/// requests wait for the next commit. A pipeline of SETBIT copies the whole value for each of its requests.
-const MAX_COPIED: usize = 32 << 20;
-
 /// Consecutive requests of a connection (a step) that a commit thread executes together. If reads wait for the
 /// network, steps of reads travel in this form to the threads that read for all connections.
 pub(super) struct CommitRequest {
@@ -115,7 +111,7 @@ impl Work for CommitRequest {
                 break;
             }
             *next += 1;
-            if reply.len() >= REPLY_SIZE || txn.copied_bytes() >= MAX_COPIED {
+            if reply.len() >= REPLY_SIZE || txn.has_reached_copy_limit() {
                 break;
             }
         }

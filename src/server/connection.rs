@@ -142,9 +142,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(())
     }
 
-    /// Reads from the socket once, and returns the request batch with the received bytes, or with lines of MONITOR
-    /// as the reply. Returns `None` at the end of the stream, or if the server is stopping and the socket holds no
-    /// more bytes or the time for them has passed ([`WorkerState::is_closed`]).
+    /// Reads from the socket once, and returns the request batch with the received bytes, with the queued lines of
+    /// MONITOR as the first reply, or with both. Returns `None` at the end of the stream, or if the server is stopping
+    /// and the socket holds no more bytes or the time for them has passed ([`WorkerState::is_closed`]).
     fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
@@ -159,32 +159,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.session.client().is_killed() {
             return Poll::Ready(Err(CloseReason::Killed.into()));
         }
-        if let Some(lines) =
-            self.session.feed.as_ref().map(MonitorFeed::take).filter(|lines| !lines.is_empty())
-        {
-            batch.reply.set_limit(as_size(&self.local.shared.context.live.output_buffer_limit));
-            batch.reply.raw(&lines);
-            return Poll::Ready(match batch.reply.has_overflowed() {
-                true => Err(ConnectionEnd::Overflow),
-                false => Ok(Some(batch)),
-            });
-        }
         let mut space = ReadBuf::new(batch.input.space());
         let read = Pin::new(&mut self.stream).poll_read(cx, &mut space);
-        match self.idle.on_poll(cx, read) {
-            Poll::Pending if self.local.is_stopping() => Poll::Ready(Ok(None)),
-            Poll::Pending => {
-                self.release_buffers(batch);
-                Poll::Pending
+        let len = space.filled().len();
+        let read = self.idle.on_poll(cx, read)?;
+        if read.is_ready() {
+            if len == 0 {
+                return Poll::Ready(Ok(None));
             }
-            Poll::Ready(outcome) => {
-                let len = space.filled().len();
-                outcome?;
-                batch.input.advance(len);
-                self.local.stats().received.fetch_add(len as u64, Ordering::Relaxed);
-                Poll::Ready(Ok((len > 0).then_some(batch)))
-            }
+            batch.input.advance(len);
+            self.local.stats().received.fetch_add(len as u64, Ordering::Relaxed);
         }
+        let lines = self.session.feed.as_ref().map(MonitorFeed::take).filter(|lines| !lines.is_empty());
+        if let Some(lines) = lines {
+            batch.reply.set_limit(as_size(&self.local.shared.context.live.output_buffer_limit));
+            batch.reply.raw(&lines);
+            if batch.reply.has_overflowed() {
+                return Poll::Ready(Err(ConnectionEnd::Overflow));
+            }
+        } else if read.is_pending() {
+            if self.local.is_stopping() {
+                return Poll::Ready(Ok(None));
+            }
+            self.release_buffers(batch);
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(Some(batch)))
     }
 
     /// Returns the buffers of `batch` to the worker's pool, after saving the bytes of an incomplete request; keeps the
@@ -331,17 +331,34 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         .await
     }
 
-    /// Syncs all writes on a blocking thread. Returns `true` if the sync has ended within `time` (zero: no limit),
-    /// `false` if it still runs then, or the error of the sync. The outer error ends the connection.
+    /// Syncs all writes so far. Returns `true` if they are durable within `time` (zero: no limit), `false` if they are
+    /// not known to be durable then, or the error of the sync. The outer error ends the connection.
     async fn sync_within(&self, time: Duration) -> Result<Result<bool, store::Error>, ConnectionEnd> {
-        let store = self.local.shared.context.store.clone();
-        let sync = self.local.await_offloaded(spawn_blocking(move || store.sync().map(|()| true)));
+        let sync = self.local.await_offloaded(self.sync());
         let synced = if time.is_zero() {
             self.unless_killed(sync).await?
         } else {
             self.unless_killed(timeout(time, sync)).await?.unwrap_or(Ok(Ok(false)))
         };
-        Ok(synced.map_err(io::Error::from)?)
+        Ok(synced?)
+    }
+
+    /// Syncs all writes so far on a blocking thread, and returns `true` or the error of the sync. A sync goes on after
+    /// the time limit of its WAITAOF, so the server has only one of them at a time: otherwise those that wait for a slow
+    /// disk would occupy the blocking threads. One sync ends the waits of all that began before it.
+    async fn sync(&self) -> io::Result<Result<bool, store::Error>> {
+        let shared = &self.local.shared;
+        let store = shared.context.store.clone();
+        let begun = store.syncs_begun();
+        let turn = shared.waitaof_sync.clone().lock_owned().await;
+        if store.has_synced_since(begun) {
+            return Ok(Ok(true));
+        }
+        let sync = spawn_blocking(move || {
+            let _turn = turn;
+            store.sync_since(begun).map(|()| true)
+        });
+        Ok(sync.await?)
     }
 
     /// Waits for `work` and returns its result. Fails after CLIENT KILL, which wakes the connection's task.

@@ -87,6 +87,7 @@ pub fn serve(
         queue,
         reads: CommitQueue::default(),
         inboxes: (0..config.threads).map(|_| Mailbox::default()).collect(),
+        waitaof_sync: Arc::default(),
         shutdown: Notify::new(),
     });
     let writers = BackgroundThreads::spawn(&shared)?;

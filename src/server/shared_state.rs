@@ -24,6 +24,8 @@ pub(super) struct Shared {
     /// unused.
     pub reads: CommitQueue<CommitRequest>,
     pub inboxes: Vec<Mailbox>,
+    /// Held by the one WAITAOF whose sync runs on a blocking thread, until that sync ends.
+    pub waitaof_sync: Arc<tokio::sync::Mutex<()>>,
     pub shutdown: Notify,
 }
 

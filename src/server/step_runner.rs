@@ -3,13 +3,14 @@
 
 use super::{
     commit_request::{CommitRequest, ReplyTo},
-    connection::{Connection, ConnectionEnd},
+    connection::{CloseReason, Connection, ConnectionEnd},
     read_step::{key_chunks, read, read_on_worker},
     request_batch::{FREE_OFF_WORKER, RequestBatch},
     request_stats,
     slow_reads::{self, ReadCost},
-    step_planner::{Step, StepKind},
-    transaction::{CommitJob, Transaction},
+    step_planner::{Step, StepKind, is_large_in_exec},
+    transaction::{CommitJob, Executed, Transaction},
+    worker_state::WorkerState,
 };
 use crate::{
     command::{self, Handler, Lookup, SessionCommand, as_size},
@@ -52,6 +53,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 let answer = move |args: Args<'_>, reply: &mut Reply| {
                     command::answer(reply, |reply| run(&context, args, reply));
                 };
+                return Ok(self.answer_on_blocking_thread(batch, answer).await?);
+            }
+            StepKind::Commands(run) if step.is_large => {
+                let shared = shared.clone();
+                let answer = move |args: Args<'_>, reply: &mut Reply| run(&shared.commands, args, reply);
                 return Ok(self.answer_on_blocking_thread(batch, answer).await?);
             }
             StepKind::Queue => self.queue(&mut batch),
@@ -194,13 +200,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(batch)
     }
 
-    /// Answers EXEC after a commit that took `time`; executes the queued requests that need no keys.
+    /// Answers EXEC after a commit that took `time`; executes the queued requests that need no keys, until the reply is
+    /// too long. Fails after CLIENT KILL.
     async fn answer_exec(
         &mut self,
         transaction: &mut Transaction,
         reply: &mut Reply,
         time: Duration,
-    ) -> io::Result<()> {
+    ) -> Result<(), ConnectionEnd> {
         let each = time / u32::try_from(transaction.queued().unwrap_or(0)).unwrap_or(u32::MAX).max(1);
         let Some(mut executed) = transaction.take_executed(reply).map(Box::new) else { return Ok(()) };
         let (local, session) = (&self.local, &mut self.session);
@@ -210,17 +217,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let start = reply.len();
             match spec.handler {
                 Handler::Session(run) => run(session, &local.shared.context, args, reply),
+                Handler::Commands(run) if is_large_in_exec(args) => {
+                    let shared = local.shared.clone();
+                    let answer = move |args: Args<'_>, reply: &mut Reply| run(&shared.commands, args, reply);
+                    executed = answer_executed(local, (executed, index), answer, reply).await?;
+                }
                 Handler::Commands(run) => run(&local.shared.commands, args, reply),
                 Handler::Blocking(run) => {
-                    let (context, mut answer) = (local.shared.context.clone(), reply.aside());
-                    let query = spawn_blocking(move || {
-                        if let Some((_, args)) = executed.request(index) {
-                            command::answer(&mut answer, |reply| run(&context, args, reply));
-                        }
-                        (executed, answer)
-                    });
-                    (executed, answer) = local.await_offloaded(query).await?;
-                    reply.append(&answer);
+                    let context = local.shared.context.clone();
+                    let answer = move |args: Args<'_>, reply: &mut Reply| {
+                        command::answer(reply, |reply| run(&context, args, reply));
+                    };
+                    executed = answer_executed(local, (executed, index), answer, reply).await?;
                 }
                 // UNWATCH: EXEC has already unwatched all keys.
                 Handler::Transaction(_) => reply.ok(),
@@ -233,6 +241,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 request_stats::count_exec_request(local, session, request, failed, each);
             }
             index += 1;
+            if reply.has_overflowed() || session.client().is_killed() {
+                break;
+            }
             if index.is_multiple_of(EXEC_REPLIES) {
                 yield_now().await;
             }
@@ -240,7 +251,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if executed.bytes() > FREE_OFF_WORKER {
             spawn_blocking(move || drop(executed));
         }
-        Ok(())
+        // The reply may be incomplete, and must not be sent.
+        if session.client().is_killed() { Err(CloseReason::Killed.into()) } else { Ok(()) }
     }
 
     /// Executes a read step: on the worker while the client's reads are short and cached, because a thread hop
@@ -347,4 +359,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         });
         Ok(self.local.await_offloaded(read).await?)
     }
+}
+
+/// Answers the request of `executed` with the given index on a blocking thread, by calling `answer`, and appends the
+/// reply to `reply`. Returns the executed requests.
+async fn answer_executed(
+    local: &WorkerState,
+    (executed, index): (Box<Executed>, usize),
+    answer: impl FnOnce(Args<'_>, &mut Reply) + Send + 'static,
+    reply: &mut Reply,
+) -> io::Result<Box<Executed>> {
+    let mut own = reply.aside();
+    let answered = spawn_blocking(move || {
+        if let Some((_, args)) = executed.request(index) {
+            answer(args, &mut own);
+        }
+        (executed, own)
+    });
+    let (executed, own) = local.await_offloaded(answered).await?;
+    reply.append(&own);
+    Ok(executed)
 }

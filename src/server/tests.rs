@@ -76,11 +76,12 @@ fn requests_are_divided_into_steps_before_they_run() {
         ("SET a 1\r\nFLUSHALL\r\nSET b 1\r\n".into(), &[("Write", 1), ("large Write", 1), ("Write", 1)]),
         (format!("SET a 1\r\nSET b {large}\r\nGET a\r\n"), &[("Write", 1), ("large Write", 1), ("Read", 1)]),
         (
-            "PING\r\nKEYS *\r\nCOMMAND\r\nINFO\r\nMULTI\r\nNONE\r\nGET\r\n".into(),
+            "PING\r\nKEYS *\r\nCOMMAND\r\nINFO\r\nLATENCY HISTOGRAM\r\nMULTI\r\nNONE\r\nGET\r\n".into(),
             &[
                 ("Session", 1),
                 ("Keyspace", 1),
                 ("Commands", 1),
+                ("Blocking", 1),
                 ("Blocking", 1),
                 ("Transaction", 1),
                 ("Refuse", 1),

@@ -2,7 +2,7 @@
 
 use crate::{
     command::{
-        self, Done, KeyHits, Progress, Spec, StatsIndex, chosen_protocol, execute,
+        self, Done, Handler, KeyHits, Progress, Spec, StatsIndex, chosen_protocol, execute,
         flags::{CHOOSES_PROTOCOL, NO_MULTI, SELECTS_DATABASE, WHOLE_KEYSPACE},
     },
     resp::{Args, OwnedRequests, Reply},
@@ -268,8 +268,13 @@ impl Transaction {
         let ExecResult { replies, ends, hits, .. } = result;
         for (index, (spec, _)) in queue.commands.iter().enumerate() {
             let Some(args) = queue.requests.get(index) else { break };
-            let mut progress = Progress::default();
-            while execute(spec, args, txn, &mut progress, hits, replies) == Done::MoreKeys {}
+            let only_reads = matches!(spec.handler, Handler::Read(_) | Handler::Keyspace(_));
+            // After too long a reply the connection ends without any reply. The writes still take effect, because EXEC
+            // is atomic.
+            if !only_reads || !replies.has_overflowed() {
+                let mut progress = Progress::default();
+                while execute(spec, args, txn, &mut progress, hits, replies) == Done::MoreKeys {}
+            }
             // HELLO and SELECT are answered later, but apply to the requests that follow.
             if spec.has(CHOOSES_PROTOCOL) {
                 replies.set_protocol(chosen_protocol(args).unwrap_or(replies.protocol()));

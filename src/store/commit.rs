@@ -1,6 +1,6 @@
-//! Commits the commit requests of a group: as one write batch or, with hash slots, each by itself. After a failure the
-//! group is executed again, or split until only the requests at fault fail, or the store becomes read-only; the clients
-//! concerned receive the error.
+//! Commits the commit requests of a group: as one write batch, as several if they copy very much, or, with hash slots,
+//! each by itself. After a failure the group is executed again, or split until only the requests at fault fail, or the
+//! store becomes read-only; the clients concerned receive the error.
 
 use super::{Error, Scratch, Store, Txn, Work, write_set::CommitPayload};
 use crate::engine::{self, Batch, Fsync};
@@ -83,10 +83,11 @@ impl Backoff {
 }
 
 impl Store {
-    /// Runs the commit requests of `group` in order and commits all their writes as one atomic batch, synced under
-    /// `always`. If the commit fails and the engine has rolled it back, the halves of the group are tried, so that
-    /// in the end only those requests fail that cannot be written alone either. A group that has read what other
-    /// processes changed meanwhile is executed again. With hash slots, each commit request is committed separately.
+    /// Runs the commit requests of `group` in order and commits all their writes, synced under `always`: as one atomic
+    /// batch, or as several if the requests copy more than about 32 MiB of keys and values. If a commit fails and the
+    /// engine has rolled it back, the halves of its requests are tried, so that in the end only those requests fail that
+    /// cannot be written alone either. A commit that has read what other processes changed meanwhile is executed again.
+    /// With hash slots, each commit request is committed separately.
     pub fn commit<W: Work>(&self, group: &mut [W]) {
         if self.is_sharded() { self.commit_by_slot(group) } else { self.commit_group(group) }
     }
@@ -128,28 +129,42 @@ impl Store {
         });
     }
 
-    fn commit_group<W: Work>(&self, group: &mut [W]) {
+    /// Commits a group: in one commit, unless its requests copy very much ([`Txn::has_reached_copy_limit`]); then in
+    /// several, one after the other.
+    fn commit_group<W: Work>(&self, mut group: &mut [W]) {
+        while !group.is_empty() {
+            let count = self.commit_first(group);
+            group = mem::take(&mut group).split_at_mut(count).1;
+        }
+    }
+
+    /// Commits the first commit requests of a group, as many as may share a commit, and returns their number.
+    fn commit_first<W: Work>(&self, group: &mut [W]) -> usize {
         let mut attempts = Backoff::default();
-        let failure = loop {
-            let Err(failure) = self.attempt(group) else { return };
+        let (count, failure) = loop {
+            let (count, outcome) = self.attempt(group);
+            let Err(failure) = outcome else { return count };
             if failure.after != OnFailure::Rerun || !attempts.pause() {
-                break failure;
+                break (count, failure);
             }
         };
-        if failure.after == OnFailure::Split && group.len() > 1 {
-            let (first, second) = group.split_at_mut(group.len() / 2);
+        let (group, _) = group.split_at_mut(count);
+        if failure.after == OnFailure::Split && count > 1 {
+            let (first, second) = group.split_at_mut(count / 2);
             for half in [first, second] {
                 self.commit_group(half);
             }
-            return;
+            return count;
         }
         if let ([work], OnFailure::Split) = (&mut *group, failure.after)
             && work.split()
         {
-            return self.commit_group(group);
+            self.commit_group(group);
+            return count;
         }
         self.report(&failure);
         group.iter_mut().for_each(|work| work.fail(&failure.error));
+        count
     }
 
     /// Logs the failure of a commit, unless only the request is at fault (keys in several hash slots), or a failure
@@ -229,13 +244,16 @@ impl Store {
         self.long.load(Ordering::Relaxed) > 0
     }
 
-    fn attempt<W: Work>(&self, group: &mut [W]) -> Result<(), Failure> {
-        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.try_commit(group)));
-        Err(match outcome {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) => self.failure(error),
-            Err(_) => Failure { error: self.set_read_only(), after: OnFailure::SetReadOnly },
-        })
+    /// Tries to commit the first commit requests of a group. Returns their number, at least 1, and the outcome of their
+    /// commit.
+    fn attempt<W: Work>(&self, group: &mut [W]) -> (usize, Result<(), Failure>) {
+        let mut count = group.len();
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.try_commit(group, &mut count)));
+        let outcome = match outcome {
+            Ok(outcome) => outcome.map_err(|error| self.failure(error)),
+            Err(_) => Err(Failure { error: self.set_read_only(), after: OnFailure::SetReadOnly }),
+        };
+        (count, outcome)
     }
 
     /// Returns `error` with the reaction to it, and makes the store read-only if that is the reaction.
@@ -251,17 +269,19 @@ impl Store {
         Failure { error, after }
     }
 
-    fn try_commit<W: Work>(&self, group: &mut [W]) -> Result<(), Error> {
+    /// Commits the first commit requests of a group, and sets `count` to the number of those that were run; if it fails
+    /// before it runs any, `count` keeps its value.
+    fn try_commit<W: Work>(&self, group: &mut [W], count: &mut usize) -> Result<(), Error> {
         if self.unsynced.is_syncing() && self.policy.is(Fsync::EverySec) {
             self.unsynced.wait();
         }
         if self.is_shared() {
             // Several commits run concurrently, so each has scratch memory of its own.
-            return self.commit_with(&mut Scratch::default(), group);
+            return self.commit_with(&mut Scratch::default(), group, count);
         }
         // A commit that panicked left only scratch memory behind.
         let mut scratch = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let outcome = self.commit_with(&mut scratch, group);
+        let outcome = self.commit_with(&mut scratch, group, count);
         let arena = &mut scratch.arena;
         let grown = (arena.allocated_bytes() > MAX_REUSED_ARENA).then(|| mem::take(arena));
         // The lock is released first, because the arena's pages take long to be freed.
@@ -270,7 +290,12 @@ impl Store {
         outcome
     }
 
-    fn commit_with<W: Work>(&self, scratch: &mut Scratch, group: &mut [W]) -> Result<(), Error> {
+    fn commit_with<W: Work>(
+        &self,
+        scratch: &mut Scratch,
+        group: &mut [W],
+        count: &mut usize,
+    ) -> Result<(), Error> {
         let Scratch { arena, batch } = scratch;
         arena.reset();
         let own = self.own();
@@ -280,7 +305,12 @@ impl Store {
             group.iter().for_each(|work| work.keys_to_read(&mut keys));
             txn.prefetch(&keys)?;
         }
-        for work in group {
+        for (index, work) in group.iter_mut().enumerate() {
+            // The first one always runs, however much memory for copies is left from the previous commit.
+            if index > 0 && txn.has_reached_copy_limit() {
+                break;
+            }
+            *count = index + 1;
             work.run(&mut txn);
             txn.end_part();
         }

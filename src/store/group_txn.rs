@@ -15,6 +15,10 @@ use crate::engine::{
 use bumpalo::Bump;
 use std::{collections::HashSet, ops::ControlFlow};
 
+/// Size in bytes of the copies of keys and values, with the unused rest of their memory, from which further requests
+/// wait for the next commit. A SETBIT copies the whole value.
+const MAX_COPIED: usize = 32 << 20;
+
 /// Reads and writes of a commit group before its commit: reads see the group's own writes, then the engine's
 /// current state or, if other processes may write to the same data, the engine's transaction. `'g` is the lifetime of
 /// the group: keys and values are borrowed from its requests.
@@ -138,9 +142,10 @@ impl<'g> Txn<'g> {
         self.space = Database::default();
     }
 
-    /// Returns the size in bytes of the memory for copies of keys and values, with its unused rest.
-    pub fn copied_bytes(&self) -> usize {
-        self.arena.allocated_bytes()
+    /// Returns `true` if the copies of keys and values for this commit take 32 MiB or more: further requests
+    /// then wait for the next commit.
+    pub fn has_reached_copy_limit(&self) -> bool {
+        self.arena.allocated_bytes() >= MAX_COPIED
     }
 
     /// Ends a request that is followed by others of the same commit request. Returns `true` if the store has hash

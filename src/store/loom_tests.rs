@@ -269,7 +269,7 @@ impl Shared {
     }
 
     fn sync(&self, outcome: Result<(), ()>) -> Result<(), ()> {
-        self.state.sync(|| {
+        self.state.sync_since(self.state.begun(), || {
             if outcome.is_ok() {
                 self.files.sync();
             }

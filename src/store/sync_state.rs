@@ -25,7 +25,11 @@ pub(super) struct SyncTracker {
     synced: AtomicU64,
     /// Number of times that a write had to wait for a sync, under `everysec`.
     delays: AtomicU64,
-    /// Serialises syncs. A caller that had to wait returns at once if the previous sync covered its writes.
+    /// Number of syncs that have begun: the number of the latest one.
+    begun: AtomicU64,
+    /// Number of the last sync that succeeded; 0 if there was none.
+    succeeded: AtomicU64,
+    /// Serialises syncs. A caller that had to wait returns at once if a sync has covered its writes meanwhile.
     sync_lock: Mutex<()>,
     ended: (Mutex<()>, Condvar),
 }
@@ -51,6 +55,8 @@ impl SyncTracker {
             syncing: AtomicU64::new(0),
             synced: AtomicU64::new(0),
             delays: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
+            succeeded: AtomicU64::new(0),
             sync_lock: Mutex::default(),
             ended: Default::default(),
         }
@@ -64,14 +70,27 @@ impl SyncTracker {
         }
     }
 
-    /// Runs `sync`, after another running sync has ended, if something was written since the last sync began;
-    /// otherwise succeeds.
-    pub fn sync<E>(&self, sync: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+    /// Returns the number of syncs that have begun. Every later sync covers the writes that the caller has noted.
+    pub fn begun(&self) -> u64 {
+        // A write, so that a sync that begins later also sees what this thread has written before.
+        self.begun.fetch_add(0, Ordering::AcqRel)
+    }
+
+    /// Returns `true` if a sync has succeeded that began after [`SyncTracker::begun`] returned `begun`.
+    pub fn has_synced_since(&self, begun: u64) -> bool {
+        self.succeeded.load(Ordering::Acquire) > begun
+    }
+
+    /// Waits for a running sync, and then runs `sync`, unless nothing was written since the last sync began, or
+    /// [`SyncTracker::has_synced_since`] returns `true` for `begun`. So one sync ends the waits of all callers that
+    /// called [`SyncTracker::begun`] before it began.
+    pub fn sync_since<E>(&self, begun: u64, sync: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let _alone = self.sync_lock.lock().unwrap_or_else(PoisonError::into_inner);
         let oldest = self.first_unsynced.load(Ordering::Acquire);
-        if oldest == 0 {
+        if oldest == 0 || self.has_synced_since(begun) {
             return Ok(());
         }
+        let number = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
         // In this order, so that the writes never seem to be synced.
         self.syncing.store(oldest, Ordering::Release);
         self.first_unsynced.swap(0, Ordering::AcqRel);
@@ -79,6 +98,7 @@ impl SyncTracker {
         sync()?;
         drop(ended);
         self.synced.store(self.since_start(), Ordering::Release);
+        self.succeeded.store(number, Ordering::Release);
         Ok(())
     }
 

@@ -40,8 +40,30 @@ impl Store {
     ///
     /// [`Error::ReadOnly`] if this sync, or an earlier write or sync, failed.
     pub fn sync(&self) -> Result<(), Error> {
+        self.sync_since(self.syncs_begun())
+    }
+
+    /// Returns the number of syncs that have begun, with which [`Store::sync_since`] waits for the writes that were
+    /// acknowledged before this call.
+    pub fn syncs_begun(&self) -> u64 {
+        self.unsynced.begun()
+    }
+
+    /// Returns `true` if all writes that were acknowledged before [`Store::syncs_begun`] returned `begun` are known to
+    /// be durable, because a later sync has succeeded, and no write or sync has failed.
+    pub fn has_synced_since(&self, begun: u64) -> bool {
+        self.read_only_cause().is_none() && self.unsynced.has_synced_since(begun)
+    }
+
+    /// Waits until all writes that were acknowledged before [`Store::syncs_begun`] returned `begun` are durable. An
+    /// engine in memory has nothing to sync.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ReadOnly`] if this sync, or an earlier write or sync, failed.
+    pub fn sync_since(&self, begun: u64) -> Result<(), Error> {
         if !self.is_memory_only() {
-            self.run_sync();
+            self.run_sync(begun);
         }
         match self.read_only_cause() {
             Some(fault) => Err(Error::ReadOnly(fault.into())),
@@ -62,13 +84,13 @@ impl Store {
         if self.unsynced.state().oldest_unsynced.is_none() {
             return false;
         }
-        self.run_sync();
+        self.run_sync(self.syncs_begun());
         true
     }
 
-    /// Waits for a running sync, and runs another if the running one did not cover all writes. A failure is logged
-    /// and makes the store read-only.
-    fn run_sync(&self) {
+    /// Waits for a running sync, and runs another unless all writes before [`Store::syncs_begun`] returned `begun` are
+    /// covered then. A failure is logged and makes the store read-only.
+    fn run_sync(&self, begun: u64) {
         let sync = || match panic::catch_unwind(AssertUnwindSafe(|| self.engine.sync())) {
             Ok(outcome) => outcome.map_err(|error| {
                 let _first = self.fault.set(error.to_string());
@@ -76,7 +98,7 @@ impl Store {
             }),
             Err(_) => Err(self.set_read_only()),
         };
-        if let Err(error) = self.unsynced.sync(sync) {
+        if let Err(error) = self.unsynced.sync_since(begun, sync) {
             log::error!("sync failed: {error}");
         }
     }

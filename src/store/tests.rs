@@ -1,6 +1,6 @@
 //! Tests of failing writes and slow syncs, over engines made for them.
 
-use super::{CommitQueue, Database, Error, Store, Txn, Watch, Work};
+use super::{CommitQueue, Database, Error, Store, Txn, Watch, Work, sync_state::SyncTracker};
 use crate::engine::{
     self, Batch, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, VisitEach, VisitPair, VisitValue,
 };
@@ -234,6 +234,27 @@ fn a_guilty_part_costs_few_tries() {
     assert_eq!(writes.load(Ordering::Relaxed), 1 + 2 * 10);
 }
 
+#[test]
+fn a_group_that_copies_large_values_is_several_commits() {
+    const SIZE: usize = 8 << 20;
+    let engine = Limited::new(usize::MAX);
+    let writes = engine.writes.clone();
+    let store = Store::new(Box::new(engine), Fsync::No);
+    let count_up = |txn: &mut Txn<'_>| -> Result<u8, Error> {
+        let mut value = txn.read(b"key", |value| value.map_or_else(|| vec![0; SIZE], Vec::from))?;
+        value[0] += 1;
+        txn.put(b"key", txn.copy_to_arena(&value))?;
+        Ok(value[0])
+    };
+    let mut group: Vec<_> = (0..20).map(|_| Call { call: count_up, outcome: None }).collect();
+    store.commit(&mut group);
+    let outcomes: Vec<_> = group.into_iter().map(|work| work.outcome.unwrap().unwrap()).collect();
+    assert_eq!(outcomes, (1..=20).collect::<Vec<u8>>(), "in order, and once");
+    // At most four copies of 8 MiB each are below 32 MiB before the last one.
+    let writes = writes.load(Ordering::Relaxed);
+    assert!((5..=20).contains(&writes), "{writes} writes");
+}
+
 /// Store under `everysec` with its commit thread; the test begins and ends its syncs.
 struct Syncing {
     store: Arc<Store>,
@@ -368,6 +389,51 @@ fn a_sync_covers_what_was_written_before_it_began() {
     assert!(syncing.store.sync_state().unwrap().oldest_unsynced.is_none());
     syncing.store.sync_if_written();
     syncing.stop();
+}
+
+/// One sync ends the waits of all threads that began to wait before it, although more is written meanwhile.
+#[test]
+fn a_sync_ends_the_waits_that_began_before_it() {
+    const THREADS: usize = 10;
+    let tracker = SyncTracker::new(Duration::MAX);
+    let (waiting, syncs) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    tracker.note_write();
+    let wait = || {
+        let begun = tracker.begun();
+        waiting.fetch_add(1, Ordering::Relaxed);
+        tracker.sync_since(begun, || {
+            tracker.note_write();
+            syncs.fetch_add(1, Ordering::Relaxed);
+            while waiting.load(Ordering::Relaxed) < THREADS {
+                thread::yield_now();
+            }
+            Ok::<(), ()>(())
+        })
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(wait)).collect();
+        threads.into_iter().for_each(|thread| assert_eq!(thread.join().unwrap(), Ok(())));
+    });
+    // The first sync covers only the threads that waited when it began; the second one covers the others.
+    let syncs = syncs.load(Ordering::Relaxed);
+    assert!(syncs <= 2, "{syncs} syncs");
+}
+
+/// A failed sync ends no wait with success: the thread that waited for it syncs itself.
+#[test]
+fn a_failed_sync_ends_no_other_wait() {
+    let tracker = SyncTracker::new(Duration::MAX);
+    tracker.note_write();
+    let begun = tracker.begun();
+    let fail = || {
+        tracker.note_write();
+        Err("the disk is gone")
+    };
+    assert_eq!(tracker.sync_since(begun, fail), Err("the disk is gone"));
+    assert!(!tracker.has_synced_since(begun));
+    assert_eq!(tracker.sync_since(begun, fail), Err("the disk is gone"));
+    assert_eq!(tracker.sync_since(begun, || Ok::<(), ()>(())), Ok(()));
+    assert!(tracker.has_synced_since(begun) && !tracker.has_synced_since(tracker.begun()));
 }
 
 #[test]

@@ -177,6 +177,7 @@ fn ways_in_that_make_no_sense_are_refused_by_name() {
         (&["--unixsocket", "s", "--unixsocket-perm", "999"], "--unixsocket-perm"),
         (&["--protected-mode", "maybe"], "--protected-mode"),
         (&["--client-query-buffer-limit", "4GiB"], "--client-query-buffer-limit"),
+        (&["--client-query-buffer-limit", "4294967295"], "--client-query-buffer-limit"),
         (&["--client-query-buffer-limit", "1KiB"], "--client-query-buffer-limit"),
         (&["--timeout", "soon"], "--timeout"),
         (&["--tcp-backlog", "0"], "--tcp-backlog"),

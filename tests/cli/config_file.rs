@@ -134,7 +134,7 @@ fn the_largest_numbers_are_rewritten_so_that_the_server_starts_again() {
     let start = || serve(dir.path(), &["--config", "kvbench.conf"]);
     let largest = [
         ("client-output-buffer-limit", "normal 9223372036854775807 0 0"),
-        ("client-query-buffer-limit", "4294967295"),
+        ("client-query-buffer-limit", "4293918720"),
         ("latency-monitor-threshold", "9223372036854775807"),
         ("maxclients", "20"),
         ("slowlog-log-slower-than", "9223372036854775807"),
@@ -149,7 +149,8 @@ fn the_largest_numbers_are_rewritten_so_that_the_server_starts_again() {
     }
     for (name, larger) in [
         ("client-output-buffer-limit", "normal 9223372036854775808 0 0"),
-        ("client-query-buffer-limit", "4294967296"),
+        ("client-query-buffer-limit", "4293918721"),
+        ("client-query-buffer-limit", "4294967295"),
         ("client-query-buffer-limit", "5gb"),
         ("latency-monitor-threshold", "9223372036854775808"),
         ("maxclients", "21"),

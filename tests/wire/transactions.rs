@@ -263,6 +263,24 @@ fn a_reply_that_grows_too_long_ends_the_connection_and_is_no_ok() {
     client.expect_closed();
 }
 
+/// After a reply that grows too long, EXEC executes only the writes among the remaining requests.
+#[test]
+fn after_too_long_a_reply_a_transaction_only_writes() {
+    let running = Running::start("map", ":memory:", &["--client-output-buffer-limit", "1MiB"]);
+    let (mut client, mut other) = (running.connect(), running.connect());
+    client.send(request(&[&b"SET"[..], b"large", &vec![b'x'; 2 << 20]]));
+    client.expect("+OK\r\n");
+    let (reads, others) = ("GET large\r\n".repeat(100), "COMMAND\r\n".repeat(3000));
+    client.send(format!("MULTI\r\n{reads}{others}SET after 1\r\n"));
+    client.expect(format!("+OK\r\n{}", "+QUEUED\r\n".repeat(3101)));
+    client.send("EXEC\r\n");
+    client.expect_closed();
+    let stats = String::from_utf8(ask(&mut other, &["INFO", "commandstats"])).unwrap();
+    assert!(!stats.contains("cmdstat_command:"), "{stats}");
+    assert_eq!(info(&mut other, "keyspace_hits"), 1);
+    assert_eq!(ask(&mut other, &["GET", "after"]), b"$1\r\n1\r\n");
+}
+
 #[test]
 fn a_shutdown_is_not_queued() {
     let running = in_memory(&[]);

@@ -48,7 +48,7 @@ Examples:
   kvbench bench --find-rate 'p99<5ms' --stores rocksdb,lmdb --mix get=0.9,update=0.1 --fsync everysec
   kvbench bench --minutes 30 --stores rocksdb,lmdb --mix get=0.5,update=0.5 --fsync no
   kvbench bench --suite kvbench --target 127.0.0.1:6379 --target-name redis
-To continue a run that was stopped, repeat the command with --resume.";
+To continue a run that was stopped, or in which a measurement failed, repeat the command with --resume.";
 
 /// Options of `kvbench bench`.
 #[derive(Args, Debug)]
@@ -180,7 +180,8 @@ struct Files {
     /// Result file [default: kvbench-SUITE-TIME.json]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Continue the stopped run of --output, or of the newest kvbench-SUITE-*.json
+    /// Continue the stopped run of --output, or of the newest kvbench-SUITE-*.json, and measure again what failed in it,
+    /// except stores that took turns
     #[arg(long)]
     resume: bool,
     /// Replace the result file, or the file of --generate-data, if it exists

@@ -177,8 +177,8 @@ fn is_normal(kind: &[u8]) -> Result<bool, Vec<u8>> {
 
 /// Executes CLIENT LIST [TYPE type | ID id ...].
 fn list(session: &mut Session, context: &ServerState, args: Args<'_>, reply: &mut Reply) {
-    let all = match listed(context, args) {
-        Ok(all) => all,
+    let listed = match listed(context, args) {
+        Ok(listed) => listed,
         Err(error) => return reply.error(error),
     };
     session.client().set_protocol(reply.protocol());
@@ -189,28 +189,42 @@ fn list(session: &mut Session, context: &ServerState, args: Args<'_>, reply: &mu
         let now = if session.client().is_executing() { "exec" } else { "client|list" };
         client.describe(if own { now } else { last }) + "\n"
     };
-    reply.verbatim(&all.iter().map(line).collect::<String>());
+    let mut text = String::new();
+    for client in listed {
+        text.push_str(&line(&client));
+        if !reply.has_room(text.len()) {
+            // The text is too large for the reply already, which overflows below.
+            break;
+        }
+    }
+    reply.verbatim(&text);
 }
 
-/// Returns the connections that the arguments of CLIENT LIST select.
-fn listed(context: &ServerState, args: Args<'_>) -> Result<Vec<Arc<Client>>, Vec<u8>> {
-    let mut all = context.clients.all();
+/// Connections that the arguments of CLIENT LIST select.
+type Listed<'a> = Box<dyn Iterator<Item = Arc<Client>> + 'a>;
+
+/// Returns the connections that the arguments of CLIENT LIST select. A number that is given several times selects its
+/// connection as often, as in Redis.
+fn listed<'a>(context: &'a ServerState, args: Args<'a>) -> Result<Listed<'a>, Vec<u8>> {
     let word = args.get(2).to_ascii_lowercase();
-    match (&word[..], args.len()) {
-        (_, 2) => {}
+    let listed: Listed<'a> = match (&word[..], args.len()) {
+        (_, 2) => Box::new(context.clients.all().into_iter()),
         (b"type", 4) => {
             let normal = is_normal(args.get(3))?;
-            all.retain(|_| normal);
+            Box::new(context.clients.all().into_iter().filter(move |_| normal))
         }
         (b"id", 4..) => {
-            let ids: Option<Vec<i64>> = args.from(3).map(parse_integer).collect();
-            let ids = ids.ok_or("ERR Invalid client ID")?;
-            let find = |id: &i64| all.iter().find(|client| i64::try_from(client.id) == Ok(*id)).cloned();
-            all = ids.iter().filter_map(find).collect();
+            if args.from(3).any(|id| parse_integer(id).is_none()) {
+                return Err("ERR Invalid client ID".into());
+            }
+            Box::new(
+                args.from(3)
+                    .filter_map(move |id| context.clients.find(u64::try_from(parse_integer(id)?).ok()?)),
+            )
         }
         _ => return Err(syntax_error()),
-    }
-    Ok(all)
+    };
+    Ok(listed)
 }
 
 /// Conditions that a connection must meet to be closed by CLIENT KILL.

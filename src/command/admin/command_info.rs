@@ -54,10 +54,16 @@ fn info(commands: &CommandTable, args: Args<'_>, reply: &mut Reply) {
         return describe_all(commands, args, reply);
     }
     reply.array(args.len() - 2);
-    args.from(2).for_each(|name| match commands.find_any(name) {
-        Some(spec) => describe(spec, reply),
-        None => reply.null(),
-    });
+    for name in args.from(2) {
+        // A request may name millions of commands.
+        if reply.has_overflowed() {
+            break;
+        }
+        match commands.find_any(name) {
+            Some(spec) => describe(spec, reply),
+            None => reply.null(),
+        }
+    }
 }
 
 /// Writes the ten fields of COMMAND INFO; tips and key specifications are empty.
@@ -88,6 +94,9 @@ fn docs(commands: &CommandTable, args: Args<'_>, reply: &mut Reply) {
     };
     reply.map(wanted.len());
     for spec in wanted {
+        if reply.has_overflowed() {
+            break;
+        }
         reply.bulk(spec.name.as_bytes());
         reply.map(3);
         for (field, value) in [("summary", spec.summary), ("since", spec.since), ("group", spec.group.name())]

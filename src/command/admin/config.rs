@@ -10,7 +10,7 @@ use crate::{
         state::password::Password,
     },
     engine::Fsync,
-    resp::{Args, Reply, parse_integer},
+    resp::{Args, Limits, Reply, parse_integer},
     store::Error as StoreError,
 };
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
@@ -117,7 +117,7 @@ const LIVE: &[Setting] = &[
     // No larger request can be decoded.
     setting(
         "client-query-buffer-limit",
-        Kind::Memory(1 << 20, (1 << 32) - 1, |context| &context.live.query_buffer_limit),
+        Kind::Memory(1 << 20, Limits::MAX_QUERY_BUFFER as i64, |context| &context.live.query_buffer_limit),
     ),
     setting("latency-monitor-threshold", Kind::Number(0, i64::MAX, |context| &context.spikes.threshold)),
     setting(

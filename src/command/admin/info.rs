@@ -45,12 +45,11 @@ const SECTIONS: &[Section] = &[
 ];
 
 fn info(context: &ServerState, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
-    let words: Vec<Vec<u8>> = args.from(1).map(<[u8]>::to_ascii_lowercase).collect();
-    let has = |word: &str| words.iter().any(|other| other == word.as_bytes());
-    let (default, all) = (words.is_empty() || has("default"), has("all") || has("everything"));
+    let has = |word: &str| args.from(1).any(|other| other.eq_ignore_ascii_case(word.as_bytes()));
+    let (default, all) = (args.len() == 1 || has("default"), has("all") || has("everything"));
     let mut text = Text::default();
     for (name, by_default, write) in SECTIONS {
-        if all || default && *by_default || has(&name.to_ascii_lowercase()) {
+        if all || default && *by_default || has(name) {
             text.section(name);
             write(context, &mut text)?;
         }

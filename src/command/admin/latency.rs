@@ -2,6 +2,7 @@
 
 use crate::{
     command::{
+        error::Error,
         flags::{ADMIN, Group, LOADING, NOSCRIPT, STALE},
         server_state::ServerState,
         session::Session,
@@ -14,7 +15,7 @@ use crate::{
 const LATENCY: &[Spec] = &[
     cmd!("latency|help", 2, NO_KEY, Commands(help), LOADING | STALE;
         Server, "2.8.13", "List the subcommands."),
-    cmd!("latency|histogram", -2, NO_KEY, Session(histograms), ADMIN | NOSCRIPT | LOADING | STALE;
+    cmd!("latency|histogram", -2, NO_KEY, Blocking(histograms), ADMIN | NOSCRIPT | LOADING | STALE;
         Server, "7.0.0", "Return the cumulative distribution of latencies of commands."),
     cmd!("latency|history", 3, NO_KEY, Session(history), ADMIN | NOSCRIPT | LOADING | STALE;
         Server, "2.8.13", "Return the latency spikes of an event, with their times."),
@@ -59,8 +60,9 @@ fn latest(_: &mut Session, context: &ServerState, _: Args<'_>, reply: &mut Reply
 }
 
 /// Executes LATENCY HISTOGRAM [command ...]: cumulative numbers of calls by latency in microseconds. The name
-/// of a command includes its subcommands; a command that is named twice is reported twice.
-fn histograms(_: &mut Session, context: &ServerState, args: Args<'_>, reply: &mut Reply) {
+/// of a command includes its subcommands; a command that is named twice is reported twice. A blocking thread executes
+/// it, because a request may name millions of commands.
+fn histograms(context: &ServerState, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
     let total = |(index, name): (usize, &&'static str)| Some((*name, context.command_total(index)?));
     let used = context.names.iter().enumerate().filter_map(total).filter(|(_, total)| total.calls > 0);
     let used: Vec<(&str, CommandTotal)> = used.collect();
@@ -86,6 +88,7 @@ fn histograms(_: &mut Session, context: &ServerState, args: Args<'_>, reply: &mu
             histogram(total, reply);
         }
     });
+    Ok(())
 }
 
 /// Writes the histogram of a command. Bounds that add no calls to the previous bound are left out.

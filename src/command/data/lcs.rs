@@ -50,6 +50,14 @@ impl Options {
     }
 }
 
+/// Held by the LCS whose table has more than [`MAX_SHARED_TABLE`] bytes, because a table may have half a gigabyte: one
+/// at a time, as in Redis.
+static LARGE_TABLE: Mutex<()> = Mutex::new(());
+
+/// Size in bytes up to which a table does not wait for the large tables of other clients. An LCS within EXEC that waits
+/// delays the commits of all clients.
+const MAX_SHARED_TABLE: usize = 1 << 20;
+
 /// Table of the length of the longest common subsequence for each prefix of one value and each prefix of the other.
 struct Lengths {
     table: Vec<u32>,
@@ -57,11 +65,17 @@ struct Lengths {
 }
 
 impl Lengths {
-    fn new(a: &[u8], b: &[u8]) -> Result<Self, Error> {
-        let width = b.len() + 1;
-        let size = (a.len() + 1).checked_mul(width).filter(|size| *size <= MAX_STRING / size_of::<u32>());
+    /// Returns the number of entries of the table for two values, or an error if the table would be too large.
+    fn size(a: &[u8], b: &[u8]) -> Result<usize, Error> {
+        let size = (a.len() + 1).checked_mul(b.len() + 1);
         let too_large = "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len";
-        let mut lengths = Self { table: vec![0; size.ok_or(Error::Text(too_large))?], width };
+        size.filter(|size| *size <= MAX_STRING / size_of::<u32>()).ok_or(Error::Text(too_large))
+    }
+
+    /// Creates the table, with `size` entries ([`Lengths::size`]).
+    fn new(a: &[u8], b: &[u8], size: usize) -> Self {
+        let width = b.len() + 1;
+        let mut lengths = Self { table: vec![0; size], width };
         for (row, x) in a.iter().enumerate() {
             for (column, y) in b.iter().enumerate() {
                 let length = match x == y {
@@ -73,7 +87,7 @@ impl Lengths {
                 }
             }
         }
-        Ok(lengths)
+        lengths
     }
 
     fn get(&self, row: usize, column: usize) -> u32 {
@@ -123,10 +137,10 @@ fn lcs(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Result
         *if index == 0 { &mut a } else { &mut b } = value;
     })?;
     let options = Options::parse(args)?;
-    // One table at a time, as in Redis: it may have half a gigabyte.
-    static ONE_TABLE: Mutex<()> = Mutex::new(());
-    let _guard = ONE_TABLE.lock().unwrap_or_else(PoisonError::into_inner);
-    let lengths = Lengths::new(&a, &b)?;
+    let size = Lengths::size(&a, &b)?;
+    let is_large = size * size_of::<u32>() > MAX_SHARED_TABLE;
+    let _guard = is_large.then(|| LARGE_TABLE.lock().unwrap_or_else(PoisonError::into_inner));
+    let lengths = Lengths::new(&a, &b, size);
     let length = i64::from(lengths.get(a.len(), b.len()));
     if options.length {
         reply.integer(length);
@@ -155,4 +169,49 @@ fn lcs(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Result
     reply.bulk(b"len");
     reply.integer(length);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        engine::{Batch, Fsync, Kind, Location, OpenOptions},
+        resp::{Decoder, Input, Limits, Requests},
+        store::{Database, Store},
+    };
+    use std::{sync::mpsc::channel, thread, time::Duration};
+
+    /// Executes LCS of the values of the keys `a` and `b` in a new store, and returns the reply.
+    fn lcs_of(a: &[u8], b: &[u8]) -> Vec<u8> {
+        let options = OpenOptions::new(Location::Memory, Fsync::No);
+        let engine = Kind::find("map").unwrap().open(&options).unwrap();
+        let mut batch = Batch::default();
+        batch.put(b"a", a);
+        batch.put(b"b", b);
+        engine.write(&batch, false).unwrap();
+        let store = Store::new(engine, Fsync::No);
+        let (mut input, mut requests) = (Input::with_capacity(100), Requests::default());
+        input.extend(b"LCS a b\r\n");
+        Decoder::new(Limits::default()).decode(&mut input, &mut requests).unwrap();
+        let mut reply = Reply::default();
+        let args = requests.get(0, input.bytes()).unwrap();
+        assert!(lcs(&mut store.view(Database::default()), args, &mut reply).is_ok());
+        reply.bytes().to_vec()
+    }
+
+    /// An LCS with a small table does not wait for the large table of another client; one with a large table does.
+    #[test]
+    fn short_values_do_not_wait_for_the_long_values_of_others() {
+        let large = LARGE_TABLE.lock().unwrap();
+        let ((short, short_done), (long, long_done)) = (channel(), channel());
+        let threads = [
+            thread::spawn(move || short.send(lcs_of(b"xaybz", b"aabb")).unwrap()),
+            thread::spawn(move || long.send(lcs_of(&[b'x'; 600], &[b'x'; 600])).unwrap()),
+        ];
+        assert_eq!(short_done.recv_timeout(Duration::from_secs(60)).unwrap(), b"$2\r\nab\r\n");
+        assert!(long_done.try_recv().is_err());
+        drop(large);
+        assert!(long_done.recv().unwrap().starts_with(b"$600\r\n"));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
 }

@@ -221,8 +221,9 @@ fn scan(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Resul
 const CHOICE: usize = 1000;
 
 /// Executes RANDOMKEY. With more than `CHOICE` keys, not every key has the same probability. In an ordered engine, the
-/// command chooses each further byte of a prefix uniformly, until at most `CHOICE` keys have the prefix. In an
-/// unordered engine, it chooses among up to `CHOICE` keys that follow a random position of the engine's scan.
+/// command chooses uniformly among the bytes that follow the common prefix of all keys, and so on, until at most `CHOICE`
+/// keys have the chosen prefix. In an unordered engine, it chooses among up to `CHOICE` keys that follow a random position
+/// of the engine's scan.
 fn randomkey(keyspace: &mut dyn Keyspace, _: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
     let mut random = SmallRng::seed_from_u64(RandomState::new().build_hasher().finish());
     let keys = candidates(keyspace, &mut random)?;
@@ -245,6 +246,9 @@ fn candidates(keyspace: &mut dyn Keyspace, random: &mut SmallRng) -> Result<Vec<
             })?;
             return Ok(if some.is_empty() { keys } else { some });
         }
+        if let Some(first) = keys.first() {
+            prefix = common_prefix(keyspace, &prefix, first)?;
+        }
         match branches(keyspace, &prefix)?.choose(random) {
             Some(byte) => prefix.push(*byte),
             None => return Ok(keys),
@@ -260,6 +264,30 @@ fn first_keys(keyspace: &mut dyn Keyspace, prefix: &[u8], most: usize) -> Result
         if keys.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     Ok(keys)
+}
+
+/// Returns the longest prefix that all keys have which begin with `prefix`. `first` is the first of these keys; the engine
+/// is ordered. Reads a few keys, however long the prefix is: a client may use keys of 64 KiB that differ at their ends.
+fn common_prefix(keyspace: &mut dyn Keyspace, prefix: &[u8], first: &[u8]) -> Result<Vec<u8>, Error> {
+    let end = prefix_end(prefix);
+    // All keys share `common` bytes, and not as many as `limit`.
+    let (mut common, mut limit) = (prefix.len(), first.len() + 1);
+    while common + 1 < limit {
+        let middle = common.midpoint(limit);
+        let mut is_common = true;
+        // A key after those that begin with `middle` bytes of the first key.
+        if let Some(start) = prefix_end(first.get(..middle).unwrap_or(first))
+            && end.as_ref() != Some(&start)
+        {
+            let range = KeyRange { start: Bound::Included(&start), ..range_of(prefix, &end) };
+            keyspace.scan(range, &mut |_, _| {
+                is_common = false;
+                ControlFlow::Break(())
+            })?;
+        }
+        if is_common { common = middle } else { limit = middle }
+    }
+    Ok(first.get(..common).unwrap_or(first).to_vec())
 }
 
 /// Returns the different bytes that follow `prefix` in the keys that begin with it.
@@ -280,4 +308,102 @@ fn branches(keyspace: &mut dyn Keyspace, prefix: &[u8]) -> Result<Vec<u8>, Error
         )?;
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        engine::{Batch, Fsync, Kind, Location, OpenOptions},
+        store::{self, Database, Store, StoreKeyspace, VisitEntry, VisitLookup},
+    };
+
+    /// Keyspace that counts its scans.
+    struct Counting<'s> {
+        keyspace: StoreKeyspace<'s>,
+        scans: usize,
+    }
+
+    impl Keyspace for Counting<'_> {
+        fn get_many(&mut self, keys: &[&[u8]], visit: &mut VisitLookup<'_>) -> Result<(), store::Error> {
+            self.keyspace.get_many(keys, visit)
+        }
+
+        fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEntry<'_>) -> Result<(), store::Error> {
+            self.scans += 1;
+            self.keyspace.scan(range, visit)
+        }
+
+        fn count(&mut self) -> Result<u64, store::Error> {
+            self.keyspace.count()
+        }
+
+        fn sample(&mut self, random: u64, visit: &mut VisitEntry<'_>) -> Result<(), store::Error> {
+            self.keyspace.sample(random, visit)
+        }
+
+        fn is_ordered(&self) -> bool {
+            self.keyspace.is_ordered()
+        }
+
+        fn walk(
+            &mut self,
+            cursor: u64,
+            count: usize,
+            visit: &mut VisitEntry<'_>,
+        ) -> Result<u64, store::Error> {
+            self.keyspace.walk(cursor, count, visit)
+        }
+    }
+
+    /// Returns a store with these keys, whose engine is ordered.
+    fn store_with(keys: &[Vec<u8>]) -> Store {
+        let options = OpenOptions::new(Location::Memory, Fsync::No);
+        let engine = Kind::find("btree").unwrap().open(&options).unwrap();
+        let mut batch = Batch::default();
+        keys.iter().for_each(|key| batch.put(key, b"v"));
+        engine.write(&batch, false).unwrap();
+        Store::new(engine, Fsync::No)
+    }
+
+    #[test]
+    fn a_long_common_prefix_costs_few_scans() {
+        let keys = |prefix: &[u8]| -> Vec<Vec<u8>> {
+            (0..2000).map(|number| [prefix, format!("{number}").as_bytes()].concat()).collect()
+        };
+        let numbered = keys(&[b'x'; 5000]);
+        // The first keys have more in common than all keys.
+        let uneven = [keys(&[b'x'; 5000]), vec![[&[b'x'; 4000][..], b"y"].concat()]].concat();
+        for keys in [numbered, uneven] {
+            let store = store_with(&keys);
+            for seed in 0..20 {
+                let mut keyspace = Counting { keyspace: store.view(Database::default()), scans: 0 };
+                let found = candidates(&mut keyspace, &mut SmallRng::seed_from_u64(seed)).unwrap();
+                assert!((1..=CHOICE).contains(&found.len()), "{} candidates", found.len());
+                assert!(keyspace.scans < 200, "{} scans", keyspace.scans);
+            }
+        }
+    }
+
+    #[test]
+    fn the_common_prefix_belongs_to_all_keys() {
+        for (keys, prefix, expected) in [
+            (&["abc1", "abc2"][..], "", "abc"),
+            (&["abc1", "abc2", "abd"], "a", "ab"),
+            (&["abc", "abcd", "abce"], "", "abc"),
+            (&["abc1", "abc2", "b"], "", ""),
+            (&["abc1", "abc2", "b"], "a", "abc"),
+            (&["abc"], "ab", "abc"),
+        ] {
+            let keys: Vec<_> = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
+            let store = store_with(&keys);
+            let first = keys.iter().find(|key| key.starts_with(prefix.as_bytes())).unwrap();
+            let found = common_prefix(&mut store.view(Database::default()), prefix.as_bytes(), first);
+            assert!(found.is_ok_and(|found| found == expected.as_bytes()), "{keys:?} {prefix}");
+        }
+        let keys = [b"a\xff\xff1".to_vec(), b"a\xff\xff2".to_vec()];
+        let store = store_with(&keys);
+        let found = common_prefix(&mut store.view(Database::default()), b"a", &keys[0]);
+        assert!(found.is_ok_and(|found| found == b"a\xff\xff"));
+    }
 }

@@ -187,6 +187,11 @@ impl ClientRegistry {
         self.lock().values().cloned().collect()
     }
 
+    /// Returns the open connection with the number `id`, or `None` if there is none.
+    pub fn find(&self, id: u64) -> Option<Arc<Client>> {
+        self.lock().get(&id).cloned()
+    }
+
     /// Wakes the tasks of all connections, so that they notice a changed timeout.
     pub fn wake(&self) {
         self.all().iter().for_each(|client| client.wake());

@@ -10,8 +10,8 @@ use std::{
     time::SystemTime,
 };
 
-/// Maximum number of bytes queued for a connection in MONITOR mode; if a client reads too slowly, its
-/// connection is closed.
+/// Maximum number of bytes queued for a connection in MONITOR mode. The connection is closed if its client reads too
+/// slowly, or if one line is longer.
 const LIMIT: usize = 32 << 20;
 
 /// Connections in MONITOR mode.
@@ -77,12 +77,17 @@ impl MonitorHub {
         let database = client.database.load(Ordering::Relaxed);
         let peer = client.socket().map_or_else(|| client.peer.to_string(), |path| format!("unix:{path}"));
         let mut line = format!("+{}.{:06} [{database} {peer}]", now.as_secs(), now.subsec_micros());
-        args.for_each(|arg| quote(arg, &mut line));
+        for arg in args {
+            quote(arg, &mut line);
+            if line.len() > LIMIT {
+                break;
+            }
+        }
         line.push_str("\r\n");
         self.queues().retain(|queue| {
             let Some(queue) = queue.upgrade() else { return false };
             let mut lines = queue.lines();
-            if lines.len() > LIMIT {
+            if lines.len() + line.len() > LIMIT {
                 queue.client.kill();
                 return false;
             }
@@ -99,10 +104,13 @@ impl MonitorHub {
     }
 }
 
-/// Appends `arg` to `line`, quoted as redis-server does.
+/// Appends `arg` to `line`, quoted as redis-server does. Stops when `line` exceeds [`LIMIT`]: no client gets that line.
 fn quote(arg: &[u8], line: &mut String) {
     line.push_str(" \"");
     for byte in arg {
+        if line.len() > LIMIT {
+            return;
+        }
         match byte {
             b'\\' | b'"' => line.extend(['\\', char::from(*byte)]),
             b'\n' => line.push_str("\\n"),
@@ -116,4 +124,36 @@ fn quote(arg: &[u8], line: &mut String) {
         }
     }
     line.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::state::client_registry::ClientRegistry;
+
+    #[test]
+    fn a_monitor_gets_no_more_than_the_limit_and_is_killed_for_it() {
+        let (hub, clients) = (MonitorHub::default(), Arc::new(ClientRegistry::default()));
+        let [monitor, other] =
+            [1, 2].map(|id| clients.enter(id, "127.0.0.1:1".into(), "127.0.0.1:2".into()).client.clone());
+        let feed = hub.add(monitor.clone());
+        hub.show(&other, [&b"SET"[..], b"k", b"\x00"].into_iter());
+        assert!(feed.take().ends_with(b"\"SET\" \"k\" \"\\x00\"\r\n"));
+        let letters = vec![b'x'; LIMIT * 2 / 3];
+        hub.show(&other, [&letters[..]].into_iter());
+        assert!(!monitor.is_killed());
+        hub.show(&other, [&letters[..]].into_iter());
+        assert!(monitor.is_killed());
+        let queued = feed.take().len();
+        assert!((letters.len()..=LIMIT).contains(&queued), "{queued}");
+    }
+
+    /// Each of the bytes takes four in the line.
+    #[test]
+    fn a_request_larger_than_the_limit_is_not_quoted_to_its_end() {
+        let zeros = vec![0; LIMIT];
+        let mut line = String::new();
+        quote(&zeros, &mut line);
+        assert!((LIMIT..LIMIT + 10).contains(&line.len()), "{}", line.len());
+    }
 }

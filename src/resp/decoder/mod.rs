@@ -12,7 +12,8 @@ pub struct Limits {
     pub line: usize,
     /// Maximum number of arguments of one request.
     pub args: usize,
-    /// Maximum size of an incomplete request, in bytes (`client-query-buffer-limit`); below 4 GiB.
+    /// Maximum size of an incomplete request, in bytes (`client-query-buffer-limit`); at most
+    /// [`Limits::MAX_QUERY_BUFFER`].
     pub query_buffer: usize,
     /// Maximum number of requests that are decoded before they are executed; further requests stay in the buffer.
     pub batch: usize,
@@ -21,6 +22,10 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Largest possible `query_buffer`, in bytes: 4095 MiB. Positions in the read buffer have 32 bits, and the read
+    /// that completes a request may receive bytes beyond the limit, which are less than 1 MiB.
+    pub const MAX_QUERY_BUFFER: u32 = u32::MAX - (1 << 20) + 1;
+
     /// Returns the limits that Redis applies to a client that has not authenticated. Requests are then decoded
     /// one at a time, because each of them may authenticate the client and so lift these limits.
     pub fn before_auth(self) -> Self {

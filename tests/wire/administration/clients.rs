@@ -8,7 +8,7 @@ use crate::{
     support::{Client, PATIENCE, request},
 };
 use std::{
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     os::unix::net::UnixStream,
     path::Path,
     time::{Duration, Instant},
@@ -42,16 +42,33 @@ fn client_list_has_a_line_for_each_connection() {
     while text(&mut last, &["CLIENT", "LIST"]).matches("\nid=").count() > 1 {}
 }
 
+#[test]
+fn client_list_has_a_line_for_each_id_as_by_redis() {
+    let (running, redis) = (in_memory(&[]), Redis::start());
+    for [mut one, mut other] in [[running.connect(), running.connect()], [redis.connect(), redis.connect()]] {
+        let [first, second] = [id(&mut one), id(&mut other)];
+        let list = text(&mut one, &["CLIENT", "LIST", "ID", &second, &first, "99999", &second]);
+        let ids: Vec<_> =
+            list.lines().filter_map(|line| line.strip_prefix("id=")?.split(' ').next()).collect();
+        assert_eq!(ids, [&second, &first, &second], "{list}");
+    }
+}
+
+/// A connection to a Unix socket, which a server may be about to open.
+fn connect_to(socket: &Path) -> UnixStream {
+    let begin = Instant::now();
+    loop {
+        match UnixStream::connect(socket) {
+            Ok(stream) => return stream,
+            Err(error) => assert!(begin.elapsed() < PATIENCE, "{error}"),
+        }
+    }
+}
+
 /// The flags that a client over a Unix socket is told, and what a monitor sees of it.
 fn seen_over(socket: &Path, mut monitor: Client) -> [String; 2] {
     assert_eq!(ask(&mut monitor, &["MONITOR"]), b"+OK\r\n");
-    let begin = Instant::now();
-    let mut stream = loop {
-        match UnixStream::connect(socket) {
-            Ok(stream) => break stream,
-            Err(error) => assert!(begin.elapsed() < PATIENCE, "{error}"),
-        }
-    };
+    let mut stream = connect_to(socket);
     stream.write_all(b"CLIENT NO-EVICT ON\r\nCLIENT INFO\r\nQUIT\r\n").unwrap();
     let mut told = String::new();
     stream.read_to_string(&mut told).unwrap();
@@ -221,6 +238,34 @@ fn monitor_is_closed_alone_if_its_lines_exceed_the_limit() {
     let mut rest = Vec::new();
     monitor.stream.read_to_end(&mut rest).unwrap();
     assert!(rest.len() < 1 << 20);
+}
+
+/// While the server sends a line, the next ones are queued: a Unix socket takes much less than a line of what its
+/// client does not read.
+#[test]
+fn a_monitor_for_which_lines_are_always_queued_can_end_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("socket");
+    let running = in_memory(&["--unixsocket", socket.to_str().unwrap()]);
+    let mut monitor = BufReader::new(connect_to(&socket));
+    monitor.get_ref().set_read_timeout(Some(PATIENCE)).unwrap();
+    let next_line = |monitor: &mut BufReader<UnixStream>| {
+        let mut line = Vec::new();
+        monitor.read_until(b'\n', &mut line).unwrap();
+        line
+    };
+    monitor.get_mut().write_all(b"MONITOR\r\n").unwrap();
+    assert_eq!(next_line(&mut monitor), b"+OK\r\n");
+    let (mut client, value) = (running.connect(), "x".repeat(1 << 20));
+    let mut set = || assert_eq!(ask(&mut client, &["SET", "k", &value]), b"+OK\r\n");
+    set();
+    set();
+    monitor.get_mut().write_all(b"RESET\r\n").unwrap();
+    let is_reset = (0..20).any(|_| {
+        set();
+        next_line(&mut monitor) == b"+RESET\r\n"
+    });
+    assert!(is_reset, "the server does not read what the monitor sends");
 }
 
 #[test]

@@ -159,6 +159,24 @@ fn waits_that_have_timed_out_are_not_counted_at_the_end() {
     assert!(said().contains(" 1 clients get no reply"), "{}", said());
 }
 
+/// The syncs that WAITAOF leaves behind on a slow disk do not occupy the threads of other commands.
+#[test]
+fn waits_that_have_timed_out_hold_no_other_command_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["--store", "slow-sync", "--path", "data", "--fsync", "no", "--threads", "1"];
+    let server = Server::start(dir.path(), &args);
+    let hold = dir.path().join("data.hold");
+    fs::write(&hold, "").unwrap();
+    let (mut client, mut other) = (server.connect(), server.connect());
+    text(&mut client, &["SET", "k", "v"]);
+    for _ in 0..40 {
+        assert_eq!(text(&mut client, &["WAITAOF", "1", "0", "1"]), "*2\r\n:0\r\n:0\r\n");
+    }
+    assert_eq!(text(&mut other, &["KEYS", "*"]), "*1\r\n$1\r\nk\r\n");
+    fs::remove_file(&hold).unwrap();
+    assert_eq!(text(&mut client, &["WAITAOF", "1", "0", "0"]), "*2\r\n:1\r\n:0\r\n");
+}
+
 /// In the words of Redis 7.2.
 #[test]
 fn waitaof_refuses_what_redis_refuses() {

@@ -193,6 +193,48 @@ fn histograms_of_one_command_many_times_cost_what_their_reply_costs() {
     assert!(more < 100 * MIB, "{} MiB for a reply of {} MiB", more / MIB, reply.len() as u64 / MIB);
 }
 
+/// The name of a client is in its line, and the line once for each number.
+#[test]
+fn a_list_of_clients_with_long_names_takes_no_more_than_the_output_limit() {
+    let running = in_memory(&["--client-output-buffer-limit", "8MiB"]);
+    let [mut one, mut other] = [running.connect(), running.connect()];
+    assert_eq!(ask(&mut one, &["CLIENT", "SETNAME", &"x".repeat(4 << 20)]), b"+OK\r\n");
+    let reply = String::from_utf8(ask(&mut one, &["CLIENT", "ID"])).unwrap();
+    let id = reply[1..].trim_end();
+    let before = peak_rss(&running.server);
+    let words = ["CLIENT", "LIST", "ID"].into_iter().chain(std::iter::repeat_n(id, 500));
+    one.send(request(&words.collect::<Vec<_>>()));
+    one.expect_closed();
+    let more = peak_rss(&running.server) - before;
+    assert!(more < 100 * MIB, "{} MiB for a reply of 8 MiB at most", more / MIB);
+    // The limit holds in RESP3, too.
+    ask(&mut other, &["HELLO", "3"]);
+    assert_eq!(ask(&mut other, &["CLIENT", "SETNAME", &"x".repeat(16 << 20)]), b"+OK\r\n");
+    other.send(request(&["CLIENT", "LIST"]));
+    other.expect_closed();
+}
+
+#[test]
+fn info_of_very_many_words_costs_what_they_take_in_the_request() {
+    const WORDS: usize = 3_000_000;
+    let running = in_memory(&[]);
+    let mut client = running.connect();
+    let base = rss(&running.server);
+    let words_for = |command: &str| {
+        let header = format!("*{}\r\n$4\r\n{command}\r\n", 1 + WORDS);
+        [header.as_bytes(), &b"$1\r\na\r\n".repeat(WORDS)].concat()
+    };
+    // This one is refused as soon as it is decoded.
+    let refused = exchange(&mut client, &words_for("ECHO"), 1).remove(0);
+    assert!(refused.starts_with(b"-ERR wrong number of arguments"), "{}", refused.escape_ascii());
+    await_rss_below(&running, base + 64 * MIB, "the memory of the refused request");
+    let before = peak_rss(&running.server);
+    // No section has this name.
+    assert_eq!(exchange(&mut client, &words_for("INFO"), 1), [b"$0\r\n\r\n"]);
+    let more = peak_rss(&running.server) - before;
+    assert!(more < 100 * MIB, "{} MiB more than for a refused request of this size", more / MIB);
+}
+
 /// Each of these requests copies the whole value, and all are in one commit without a limit.
 #[test]
 fn a_pipeline_that_changes_a_large_value_costs_a_few_copies() {

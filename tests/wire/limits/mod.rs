@@ -3,12 +3,12 @@
 mod memory;
 
 use crate::{
-    every_store::in_memory,
-    frames::replies,
-    support::{Client, PATIENCE, Server},
+    every_store::{Running, in_memory},
+    frames::{exchange, replies},
+    support::{Client, PATIENCE, Server, request},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use std::{io::Write, time::Instant};
+use std::{fs, io::Write, iter, time::Instant};
 
 /// A new client is served.
 fn expect_served(server: &Server) {
@@ -116,6 +116,34 @@ fn a_request_that_announces_much_waits_for_it() {
     client.send("PING\r\n*2\r\n$3\r\nGET\r\n$536870912\r\n");
     client.expect("+PONG\r\n");
     expect_served(&running.server);
+}
+
+/// Number of threads of the server, started so far, for what would hold up a worker.
+fn blocking_threads(server: &Server) -> usize {
+    let tasks = fs::read_dir(format!("/proc/{}/task", server.process.id())).unwrap();
+    let names = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("comm")).unwrap());
+    names.filter(|name| name.starts_with("tokio-rt")).count()
+}
+
+/// A request of very many words takes long, so a worker leaves it to another thread, in a transaction too.
+#[test]
+fn long_questions_about_commands_hold_no_worker_up() {
+    for (before, after, count) in [("", "", 1), ("MULTI\r\n", "EXEC\r\n", 3)] {
+        for question in ["INFO", "DOCS"] {
+            let running = Running::start("map", "data", &["--threads", "1"]);
+            expect_served(&running.server);
+            assert_eq!(blocking_threads(&running.server), 0);
+            let words = ["COMMAND", question].into_iter().chain(iter::repeat_n("none", 60_000));
+            let long = request(&words.collect::<Vec<_>>());
+            let told = exchange(
+                &mut running.connect(),
+                &[before.as_bytes(), &long, after.as_bytes()].concat(),
+                count,
+            );
+            assert!(!told.iter().any(|reply| reply.starts_with(b"-")), "{question}");
+            assert_eq!(blocking_threads(&running.server), 1, "{before}{question}");
+        }
+    }
 }
 
 #[test]
