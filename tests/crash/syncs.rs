@@ -41,6 +41,21 @@ fn each_is_synced_before_its_reply(store: &str, trace: &Trace) {
     }
 }
 
+/// `fsync` also writes the time of the last change, which costs a commit of the file system's journal. A store that
+/// called it would look slower than its library is.
+#[test]
+fn the_syncs_of_single_writes_leave_out_the_times_of_the_file() {
+    for store in stores() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut traced = Traced::start(dir.path(), store, "always");
+        set_some(&mut traced.connect());
+        let trace = traced.trace();
+        let (first, _) = trace.handling("the-key-0000");
+        let full = trace.syncs().filter(|call| call.begin > first && call.name == "fsync").count();
+        assert!(full < SETS / 4, "{store}: {full} calls of fsync for {SETS} SETs");
+    }
+}
+
 #[test]
 fn a_change_to_always_syncs_what_was_written_and_what_follows() {
     for store in stores_that(|info| info.fsync == FsyncSupport::Changeable) {

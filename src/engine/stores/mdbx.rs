@@ -425,7 +425,13 @@ impl Engine for Mdbx {
         // The lock is held until the end, so that no other process opens either file meanwhile.
         let Self { db, path, _lock, .. } = *self;
         drop(db);
-        fs::rename(&copy, path.join(DATA)).map_err(Error::io("rename", copy))?;
+        let data = path.join(DATA);
+        let old = fs::metadata(&data).map_err(Error::io("read", &data))?;
+        // MDBX itself does not sync the first pages of a file that has no commit.
+        File::open(&copy)
+            .and_then(|written| written.set_permissions(old.permissions()).and_then(|()| written.sync_all()))
+            .map_err(Error::io("sync", &copy))?;
+        fs::rename(&copy, &data).map_err(Error::io("rename", copy))?;
         files::remove_leftover(&path.join(COPY_READERS))?;
         files::sync_dir(&path)
     }
@@ -440,6 +446,7 @@ impl Engine for Mdbx {
 mod tests {
     use super::*;
     use crate::engine::{Location, ReadAhead, mmap_read_ahead::tests::is_random};
+    use std::{fs::Permissions, os::unix::fs::PermissionsExt};
 
     fn open(path: &Path, read_ahead: ReadAhead) -> Mdbx {
         let location = Location::Path(path.into());
@@ -568,5 +575,15 @@ mod tests {
             }
         }
         assert!(is_random(&dir.path().join(DATA)));
+    }
+
+    #[test]
+    fn a_compacted_file_keeps_its_permissions() {
+        let dir = tempfile::tempdir().unwrap();
+        let mdbx = open(dir.path(), ReadAhead::On);
+        let data = dir.path().join(DATA);
+        fs::set_permissions(&data, Permissions::from_mode(0o600)).unwrap();
+        Box::new(mdbx).compact().unwrap();
+        assert_eq!(fs::metadata(&data).unwrap().permissions().mode() & 0o777, 0o600);
     }
 }

@@ -35,10 +35,40 @@ static BLOB_CAVEATS: [Caveat; 8] = [
 /// their positions. Compactions copy the live values that they meet in the oldest quarter of the blob files to new
 /// ones; a blob file without live values is removed.
 fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
-    let mut db_options = db_options(options)?;
+    let (mut db_options, cache) = db_options(options)?;
     db_options.set_enable_blob_files(true);
     db_options.set_min_blob_size(SMALLEST_BLOB);
     db_options.set_enable_blob_gc(true);
     db_options.set_blob_compression_type(compression_type(options.compression));
+    // The block cache holds blobs too; without this, each read of a blob would read its file.
+    db_options.set_blob_cache(&cache);
     RocksDb::open(options, &INFO, db_options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Batch, Fsync, Location};
+    use std::ops::ControlFlow;
+
+    #[test]
+    fn the_cache_holds_blobs() {
+        const LENGTH: usize = 100_000;
+        let dir = tempfile::tempdir().unwrap();
+        let location = Location::Path(dir.path().join("store"));
+        let engine = open(&OpenOptions::new(location, Fsync::No)).unwrap();
+        let mut batch = Batch::default();
+        batch.put(b"key", &[1; LENGTH]);
+        engine.write(&batch, false).unwrap();
+        engine.quiesce().unwrap();
+        let cached = || {
+            let gauges = engine.gauges();
+            gauges.iter().find(|gauge| gauge.name == "block_cache_bytes").unwrap().value
+        };
+        let before = cached();
+        engine.read(&[b"key"], &mut |_, _| ControlFlow::Continue(())).unwrap();
+        let grown = cached() - before;
+        assert!(grown >= LENGTH as u64, "{grown} bytes");
+        engine.close().unwrap();
+    }
 }

@@ -169,7 +169,7 @@ fn is_first(name: &str, metadata: &Metadata) -> bool {
 }
 
 fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
-    RocksDb::open(options, &INFO, db_options(options)?)
+    RocksDb::open(options, &INFO, db_options(options)?.0)
 }
 
 /// Open `rocksdb` or `rocksdb-blob` store.
@@ -291,7 +291,7 @@ pub(super) fn settings(options: &OpenOptions) -> Vec<(&'static str, Setting)> {
 /// # Errors
 ///
 /// Fails if the cache is far larger than the machine's memory: RocksDB would end the process.
-pub(super) fn db_options(options: &OpenOptions) -> Result<Options> {
+pub(super) fn db_options(options: &OpenOptions) -> Result<(Options, Cache)> {
     let most = machine_bytes().map_or(u64::MAX, |memory| memory.saturating_mul(MOST_OF_MEMORY));
     if options.cache_size > most {
         let what = format!("cannot reserve --cache-size {}; lower it to {most} or less", options.cache_size);
@@ -320,7 +320,8 @@ pub(super) fn db_options(options: &OpenOptions) -> Result<Options> {
     // 5% more.
     result.set_memtable_whole_key_filtering(true);
     result.set_memtable_prefix_bloom_ratio(0.02);
-    let memtables = WriteBufferManager::new_write_buffer_manager_with_cache(whole(memtables), false, cache);
+    let memtables =
+        WriteBufferManager::new_write_buffer_manager_with_cache(whole(memtables), false, cache.clone());
     result.set_write_buffer_manager(&memtables);
     result.set_compression_type(compression_type(options.compression));
     result.set_max_background_jobs(2);
@@ -328,7 +329,7 @@ pub(super) fn db_options(options: &OpenOptions) -> Result<Options> {
     result.set_max_open_files(max_open_files(options.max_files));
     // RocksDB's text log: one file per start.
     result.set_keep_log_file_num(4);
-    Ok(result)
+    Ok((result, cache))
 }
 
 /// Returns the value of `--compression` in RocksDB's terms.
@@ -342,7 +343,7 @@ pub(super) fn compression_type(compression: Compression) -> DBCompressionType {
 /// Checks the copy of a store's files at `path` by a scan, which reads every block with pairs; RocksDB verifies each
 /// block's checksum. Corruption in the middle of the WAL is an error here; a server takes it for the end of the WAL.
 pub(super) fn check_copy(path: &Path) -> Result<CheckReport> {
-    let mut options = db_options(&OpenOptions::for_check(path))?;
+    let (mut options, _) = db_options(&OpenOptions::for_check(path))?;
     options.create_if_missing(false);
     options.set_paranoid_checks(true);
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);

@@ -29,7 +29,8 @@ pub(super) struct Settings {
     /// [`SMALL_CACHE`].
     shares: usize,
     cache_size: u64,
-    opened: AtomicUsize,
+    /// Number of open connections with an equal share of the cache.
+    shared: AtomicUsize,
 }
 
 /// An SQLite connection, and `true` if it has an equal share of the store's cache.
@@ -39,7 +40,7 @@ impl Settings {
     pub fn new(data: Option<PathBuf>, options: &OpenOptions) -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let shares = if data.is_some() { 1 + cores } else { 1 };
-        Self { data, fsync: options.fsync, shares, cache_size: options.cache_size, opened: 0.into() }
+        Self { data, fsync: options.fsync, shares, cache_size: options.cache_size, shared: 0.into() }
     }
 
     /// Opens a connection to the database file, which is created if it does not exist.
@@ -60,13 +61,14 @@ impl Settings {
     /// share of the cache.
     pub fn apply(&self, connection: &Connection) -> rusqlite::Result<bool> {
         let share = self.cache_size / self.shares as u64;
-        let is_early = self.opened.fetch_add(1, Ordering::Relaxed) < self.shares;
-        let cache = if is_early { share } else { share.min(SMALL_CACHE) };
+        let take = |shared: usize| (shared < self.shares).then_some(shared + 1);
+        let has_share = self.shared.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok();
+        let cache = if has_share { share } else { share.min(SMALL_CACHE) };
         // SQLite reads a negative number as KiB, a positive one as pages.
         let kib = i64::try_from(cache.max(64 << 10) >> 10).unwrap_or(i64::MAX);
         connection.pragma_update(None, "cache_size", -kib)?;
         set_synchronous(connection, self.fsync)?;
-        Ok(is_early)
+        Ok(has_share)
     }
 }
 
@@ -124,11 +126,12 @@ impl Pool {
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<R>,
     ) -> rusqlite::Result<R> {
-        let mut lent = Lent { pool: self, connection: self.take() };
+        let mut lent = Lent { pool: self, connection: self.take(), has_share: false };
         let connection = match lent.connection.take() {
             Some(connection) => connection,
             None => self.settings.connect()?,
         };
+        lent.has_share = connection.1;
         let result = read(&connection.0)?;
         // A connection whose read failed or did not finish is closed instead of returned.
         lent.connection = Some(connection);
@@ -157,10 +160,12 @@ impl Pool {
 }
 
 /// One thread's right to a connection of the pool. When dropped, it returns its connection, or without one the right to
-/// open another.
+/// open another, with the share of the cache that its connection had.
 struct Lent<'p> {
     pool: &'p Pool,
     connection: Option<Shared>,
+    /// `true` if the connection that it used has an equal share of the cache.
+    has_share: bool,
 }
 
 impl Drop for Lent<'_> {
@@ -169,9 +174,35 @@ impl Drop for Lent<'_> {
         match self.connection.take() {
             Some(connection @ (_, true)) => state.idle.push_back(connection),
             Some(connection) => state.idle.push_front(connection),
-            None => state.left += 1,
+            None => {
+                state.left += 1;
+                self.pool.settings.shared.fetch_sub(usize::from(self.has_share), Ordering::Relaxed);
+            }
         }
         drop(state);
         self.pool.returned.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Location;
+
+    #[test]
+    fn a_failed_read_leaves_its_share_of_the_cache_to_the_next_connection() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = OpenOptions::new(Location::Path(dir.path().into()), Fsync::No);
+        let pool = Pool::new(Settings::new(Some(dir.path().join("data")), &options), 4);
+        let cache = || {
+            pool.with_connection(|connection| {
+                connection.pragma_query_value(None, "cache_size", |row| row.get::<_, i64>(0))
+            })
+        };
+        let share = cache().unwrap();
+        for _ in 0..=pool.settings.shares {
+            pool.with_connection(|connection| connection.execute_batch("nonsense")).unwrap_err();
+        }
+        assert_eq!(cache().unwrap(), share);
     }
 }
