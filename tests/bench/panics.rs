@@ -103,6 +103,29 @@ fn panic_in_a_group_commit_fails_its_own_cells() {
     }
 }
 
+/// Half an hour is not lost because the store cannot end.
+#[test]
+#[cfg(target_os = "linux")]
+fn panic_after_a_soak_keeps_its_seconds() {
+    let flags = ["--stores", "panicking", "--keys", "500", "--minutes", "0.1", "--rate", "300"];
+    for (call, fault) in
+        [("2:quiesce:2", "settling: panic: quiesce panicked"), ("2:close:1", "panic: close panicked")]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let output = command(dir.path(), &flags).env("KVBENCH_PANIC", call).run_to_end();
+        let run = read(dir.path());
+        assert!(!output.status.success(), "{call}: the panic was not noticed");
+        let cell = run.cells.iter().find(|cell| cell.target.store == "panicking").unwrap();
+        let sample = run.samples.iter().find(|sample| sample.cell == cell.id).unwrap();
+        let Outcome::Measured(measured) = &sample.outcome else { panic!("{call}: {:?}", sample.outcome) };
+        assert_eq!(measured.soak.as_ref().unwrap().seconds(), 6, "{call}");
+        assert_eq!((measured.errors, measured.misses, measured.wrong_values), (1, 0, 0), "{call}");
+        let first = measured.first_fault.as_deref().unwrap();
+        assert!(first.starts_with(fault), "{call}: {first}");
+        assert!(stderr(&output).contains(fault), "{call}: {}", stderr(&output));
+    }
+}
+
 /// The cells of a suite share a store; each has a result of its own, whatever happened in the others.
 #[test]
 fn panic_in_a_suite_moves_no_result_to_another_cell() {

@@ -154,8 +154,8 @@ fn a_server_is_loaded_unsynced_and_measured_under_its_policy() {
 }
 
 /// Kills the process that measures a run, as the kernel does when memory is short, as soon as `find` finds something. The
-/// run must then fail. Returns what was found.
-fn kill_job<T>(flags: &[&str], find: impl Fn(&Process) -> Option<T>) -> T {
+/// run must then fail. Returns what was found, and what the run says.
+fn kill_job<T>(flags: &[&str], find: impl Fn(&Process) -> Option<T>) -> (T, String) {
     let dir = tempfile::tempdir().unwrap();
     let run = Program::start(&mut command(dir.path(), flags));
     let bench = Process { pid: run.process.id(), arguments: Vec::new() };
@@ -171,13 +171,13 @@ fn kill_job<T>(flags: &[&str], find: impl Fn(&Process) -> Option<T>) -> T {
     kill(Pid::from_raw(job as i32), Signal::SIGKILL).unwrap();
     let text = stderr(&run.output());
     assert!(text.contains("the measuring process ended early: signal: 9"), "{text}");
-    found
+    (found, text)
 }
 
 #[test]
 fn a_killed_job_leaves_no_server() {
     let flags = ["--stores", "map", "--wire", "--fsync", "memory", "--keys", "500", "--seconds", "60"];
-    let server = kill_job(&flags, |job| job.children("serve").pop());
+    let (server, _) = kill_job(&flags, |job| job.children("serve").pop());
     assert_eq!(Process::of(server.pid).filter(|process| process.is("serve")), None);
 }
 
@@ -191,6 +191,16 @@ fn a_killed_job_leaves_no_keys_on_the_target() {
         (size() == OwnedFrame::Integer(500)).then_some(())
     });
     assert_eq!(size(), OwnedFrame::Integer(0));
+}
+
+#[test]
+fn a_killed_soak_says_how_long_it_ran() {
+    let samples = |job: &Process| {
+        let names = job.threads().into_iter().map(|thread| fs::read_to_string(thread.join("comm")));
+        names.flatten().any(|name| name.trim() == "sampler").then_some(())
+    };
+    let ((), text) = kill_job(&["--stores", "map", "--keys", "500", "--minutes", "10"], samples);
+    assert!(text.contains("; it ran for ") && text.contains(", with the load"), "{text}");
 }
 
 /// The stacks of 40 threads are larger than the address space; those that were started would wait for the others.

@@ -4,7 +4,7 @@ use crate::{
     support::bench::{bench, command, measurement, read, stderr},
     support::{KVBENCH, PATIENCE, Program, RunToEnd, Server},
 };
-use kvbench::bench::result::Environment;
+use kvbench::bench::result::{Environment, Outcome};
 use std::{
     fs,
     path::Path,
@@ -58,6 +58,37 @@ fn another_command_does_not_complete_it() {
     assert!(!output.status.success());
     assert!(stderr(&output).contains("--resume"), "{}", stderr(&output));
     assert_eq!(fs::read(dir.path().join("result.json")).unwrap(), before);
+}
+
+/// One store whose process was killed does not cost the results of the others.
+#[test]
+fn what_failed_is_measured_again_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--stores", "map,btree", "--operations", "100", "--keys", "1000", "--repetitions", "2"];
+    assert!(bench(dir.path(), &flags).status.success());
+    let mut run = read(dir.path());
+    assert!(run.finished);
+    let cell = run.cells.iter().find(|cell| cell.target.store == "map").unwrap().id.clone();
+    let failed = run.samples.iter().position(|sample| sample.cell == cell).unwrap();
+    run.samples[failed].outcome = Outcome::Failed("killed".to_owned());
+    fs::write(dir.path().join("result.json"), serde_json::to_vec(&run).unwrap()).unwrap();
+
+    let output = bench(dir.path(), &[&flags[..], &["--resume"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let told =
+        format!("{cell}: killed\nkvbench: --resume: what failed is measured again; failed measurements: 1\n");
+    assert!(stderr(&output).contains(&told), "{}", stderr(&output));
+    let after = read(dir.path());
+    assert!(after.finished);
+    let failed = run.samples.remove(failed);
+    let (again, kept) = after.samples.split_last().unwrap();
+    assert_eq!((&again.cell, again.repetition), (&failed.cell, failed.repetition));
+    assert!(measurement(&again.outcome).is_sound());
+    assert_eq!(kept.len(), run.samples.len());
+    for (kept, before) in kept.iter().zip(&run.samples) {
+        assert_eq!((&kept.cell, kept.repetition), (&before.cell, before.repetition));
+        assert_eq!(measurement(&kept.outcome).seconds, measurement(&before.outcome).seconds);
+    }
 }
 
 /// Figures of two machines would stand under the name of the first.

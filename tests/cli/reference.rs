@@ -1,6 +1,7 @@
 //! The script of the reference run, with stores that every build has and at a scale that proves nothing but the script.
 
 use crate::support::{KVBENCH, RunToEnd};
+use kvbench::bench::result::{Outcome, Run};
 use std::{
     fs,
     path::Path,
@@ -49,10 +50,16 @@ fn the_reference_run_measures_goes_on_and_compares() {
     assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
     assert_eq!(results(&dir.join("first")), EXPERIMENTS);
     assert!(dir.join("report/report.html").exists());
-    // What is there already is not measured once more.
+    // What is there already is not measured once more, except what failed.
     let before = fs::read(dir.join("first/ycsb-a.json")).unwrap();
+    let larger = dir.join("first/larger.json");
+    let read = || -> Run { serde_json::from_slice(&fs::read(&larger).unwrap()).unwrap() };
+    let mut failed = read();
+    failed.samples[0].outcome = Outcome::Failed("killed".to_owned());
+    fs::write(&larger, serde_json::to_vec(&failed).unwrap()).unwrap();
     assert!(tiny(&dir, &[], "map,btree").status.success());
     assert!(fs::read(dir.join("first/ycsb-a.json")).unwrap() == before);
+    assert!(read().samples.iter().all(|sample| sample.outcome.failure().is_none()));
     // A soak, which only the first run has.
     fs::write(dir.join("first/soak.json"), &before).unwrap();
     let again = tiny(&dir, &["again"], "map,btree");

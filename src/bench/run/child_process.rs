@@ -16,7 +16,7 @@ use super::{
 };
 use crate::bench::{
     plan::{options::Cpus, unsupported},
-    result::{Access, Cell, Outcome},
+    result::{Access, Cell, Outcome, number_format},
 };
 use nix::sys::signal::{SigSet, Signal};
 use std::{
@@ -25,6 +25,7 @@ use std::{
     os::unix::process::CommandExt,
     process::{Child, Command, Stdio},
     thread,
+    time::Instant,
 };
 
 pub use super::job_messages::SUBCOMMAND;
@@ -130,6 +131,7 @@ impl Job {
     }
 
     fn spawn(&self, cpus: &Cpus, group: Option<&MemoryGroup>) -> io::Result<Vec<Report>> {
+        let began = Instant::now();
         let mut child = self.start(cpus, group)?;
         // A child that does not read its job has ended: its exit status says why.
         let stdin = child.stdin.take().filter(|stdin| slice::send(stdin, self).is_ok());
@@ -144,7 +146,10 @@ impl Job {
             self.clean_up_after(child.id());
         }
         let limited = if group.is_some() { "; perhaps it needs more than --memory-limit" } else { "" };
-        Ok(self.of_each_cell(reports, &format!("the measuring process ended early: {status}{limited}")))
+        let ran = number_format::duration(began.elapsed().as_secs_f64());
+        let is_soak = self.cells.iter().any(|cell| cell.workload.soak);
+        let ran = if is_soak { format!("; it ran for {ran}, with the load") } else { String::new() };
+        Ok(self.of_each_cell(reports, &format!("the measuring process ended early: {status}{limited}{ran}")))
     }
 
     /// Kills the server that the job's child process `id`, which has failed, has left, and removes the job's keys from an

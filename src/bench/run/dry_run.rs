@@ -30,7 +30,7 @@ const VERIFIED: f64 = 200_000.0;
 /// Estimated number of values verified per second if they are read from the disk.
 const VERIFIED_FROM_DISK: f64 = 5_000.0;
 /// Estimated number of trials of a search for a rate, each with a load of its own, before the one that verifies it.
-const TRIALS: f64 = 10.0;
+const TRIALS: f64 = 12.0;
 /// Seconds to start a process, to wait for the disk, and to open, close and remove a store.
 const START: f64 = 0.5;
 

@@ -55,7 +55,10 @@ pub enum Error {
     Target { address: String, reason: String },
     #[error("stopped by {signal}: {saved} measurements are saved in {}; to continue: {command}", .path.display())]
     Stopped { signal: Signal, saved: String, path: PathBuf, command: String },
-    #[error("{unsound} of {all} measurements failed; their figures are not shown")]
+    #[error(
+        "{unsound} of {all} measurements failed; their figures are not shown; to measure them again, repeat the command \
+        with --resume or, if the stores took turns, with --force"
+    )]
     Unsound { unsound: usize, all: usize },
     #[error("{}", .0.join("\n"))]
     UnequalWork(Vec<String>),

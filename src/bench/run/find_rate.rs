@@ -1,9 +1,9 @@
 //! `--find-rate`: search for the highest rate of an open loop at which a store keeps a latency and leaves little deferred
 //! work.
 //!
-//! Bisection between 0 and the lowest rate that is too high, which begins near the throughput of a closed loop, then a
-//! longer trial at 95% of what was found, because the stalls of a store often come after the seconds of a short trial.
-//! Each trial has a process and a load of its own.
+//! Halves or raises the rate, from near the throughput of a closed loop on, until one rate is kept and one is too high.
+//! Then a bisection between these two, and a longer trial at 95% of what was found, because the stalls of a store often
+//! come after the seconds of a short trial. Each trial has a process and a load of its own.
 
 use super::{
     interrupt,
@@ -18,8 +18,11 @@ use crate::bench::result::{
 
 /// Largest ratio of the lowest rate that was too high to the highest that was kept, at which the bisection ends.
 const CLOSE: f64 = 1.05;
-/// Maximum number of rates that the bisection tries.
-const MOST_RATES: usize = 12;
+/// Maximum number of rates that are tried until one is kept and one is too high. The bisection between two such rates
+/// always goes on to [`CLOSE`].
+const MOST_RATES: usize = 16;
+/// Largest factor by which the rate is raised after one that was kept, while none is known to be too high.
+const MAX_RAISE_FACTOR: f64 = 2.0;
 /// First rate that is tried, as a fraction of the throughput of a closed loop.
 const FIRST_TRIED: f64 = 0.95;
 /// Fraction of the highest rate that was kept at which the longer trial verifies it.
@@ -81,29 +84,40 @@ impl Search<'_, '_> {
     /// Searches the rate. Returns as an error the reports of a trial that has failed.
     fn run(&mut self, lengths: Lengths) -> Result<Reported, Box<Reported>> {
         let closed = self.measure(None, lengths.trial)?;
-        let mut rate = FIRST_TRIED * measurement(&closed).map_or(0.0, rate_of);
-        let (mut low, mut high, mut limited_by) = (0.0, f64::INFINITY, RateLimit::Capacity);
-        for _ in 0..MOST_RATES {
+        let mut rate = FIRST_TRIED * measurement(&closed).map_or(0.0, |found| rate_of(found, lengths.trial));
+        let (mut low, mut high, mut limited_by) = (0.0, f64::INFINITY, None);
+        let (mut tried, mut raised_by) = (0, CLOSE);
+        // As long as one of the two rates is not known, the ratio is infinite.
+        while high / low > CLOSE && (tried < MOST_RATES || (low > 0.0 && high.is_finite())) {
             if interrupt::received().is_some() {
                 return Ok(closed);
             }
             match self.limit(rate, lengths.trial)?.1 {
                 None => low = rate,
-                Some(limit) => (high, limited_by) = (rate, limit),
+                limit => (high, limited_by) = (rate, limit),
             }
-            if low > 0.0 && high / low <= CLOSE {
-                break;
-            }
+            tried += 1;
             rate = match (low, high) {
                 (0.0, high) => high / 2.0,
-                // A stall may have slowed the closed loop.
-                (low, f64::INFINITY) => low * CLOSE,
+                // A stall may have slowed the closed loop, a long one to a small part of its rate.
+                (low, f64::INFINITY) => {
+                    let raised = low * raised_by;
+                    raised_by = (raised_by * raised_by).min(MAX_RAISE_FACTOR);
+                    raised
+                }
                 (low, high) => (low * high).sqrt(),
             };
         }
         if low == 0.0 {
-            return Ok(self.none(closed, high, limited_by));
+            return Ok(self.none(closed));
         }
+        let Some(mut limited_by) = limited_by else {
+            let reason = format!(
+                "no rate up to {low:.0} operations per second was too high, far above the rate of the closed loop, which \
+                 something has slowed; repeat the search on a quiet machine"
+            );
+            return Err(Box::new(with_outcome(closed, &Outcome::Failed(reason))));
+        };
         let mut rate = low * VERIFIED_AT;
         for _ in 0..MOST_VERIFICATIONS {
             let (mut reported, limit) = self.limit(rate, lengths.verification)?;
@@ -117,7 +131,7 @@ impl Search<'_, '_> {
             limited_by = limit;
             rate *= LOWERED_BY;
         }
-        Ok(self.none(closed, rate / LOWERED_BY, limited_by))
+        Ok(self.none(closed))
     }
 
     /// Adds the search to the measurement of the trial that verified `rate`.
@@ -149,7 +163,7 @@ impl Search<'_, '_> {
     ) -> Result<(Reported, Option<RateLimit>), Box<Reported>> {
         let reported = self.measure(Some(rate), seconds)?;
         let Some(found) = measurement(&reported) else { return Err(Box::new(reported)) };
-        let limit = limit_of(found, rate, self.goal);
+        let limit = limit_of(found, rate, seconds, self.goal);
         let latency_us = found.latency.at(self.goal.of);
         self.trials.push(RateTrial { rate, seconds, latency_us, limit });
         Ok((reported, limit))
@@ -162,18 +176,31 @@ impl Search<'_, '_> {
         if reported.0.iter().all(is_sound) { Ok(reported) } else { Err(Box::new(reported)) }
     }
 
-    /// Returns the reports of `reported` as unsupported, because no rate down to `least` keeps the goal.
-    fn none(&self, reported: Reported, least: f64, limit: RateLimit) -> Reported {
-        let latency = self.trials.last().map_or(0.0, |trial| trial.latency_us);
+    /// Returns the reports of `reported` as unsupported, because no rate keeps the goal. The reason names the trial with the
+    /// lowest latency among those of the length of the last one: the longer ones, if only these did not keep the goal.
+    fn none(&self, reported: Reported) -> Reported {
         let goal = self.goal;
-        let reason = format!(
-            "no rate keeps {}: at {least:.0} operations per second it is limited by {limit} ({} {latency:.0} us)",
-            number_format::latency_goal(goal),
-            goal.of
-        );
-        let unsupported = |report: Report| Report { outcome: Outcome::Unsupported(reason.clone()), ..report };
-        (reported.0.into_iter().map(unsupported).collect(), reported.1)
+        let seconds = self.trials.last().map_or(0.0, |trial| trial.seconds);
+        let trials = || self.trials.iter().filter(|trial| trial.seconds >= seconds);
+        let least = trials().map(|trial| trial.rate).fold(f64::INFINITY, f64::min);
+        let limited = trials().filter_map(|trial| Some((trial, trial.limit?)));
+        let best = limited.min_by(|(one, _), (other, _)| one.latency_us.total_cmp(&other.latency_us));
+        let best = best.map_or_else(String::new, |(trial, limit)| {
+            format!(
+                ": at {:.1} operations per second, the best of the rates down to {least:.1}, it is limited by {limit} ({} \
+                 {:.0} us)",
+                trial.rate, goal.of, trial.latency_us
+            )
+        });
+        let reason = format!("no rate keeps {}{best}", number_format::latency_goal(goal));
+        with_outcome(reported, &Outcome::Unsupported(reason))
     }
+}
+
+/// Returns reports of the cells of `reported`, each with `outcome` in place of its own.
+fn with_outcome(reported: Reported, outcome: &Outcome) -> Reported {
+    let replaced = |report: Report| Report { outcome: outcome.clone(), ..report };
+    (reported.0.into_iter().map(replaced).collect(), reported.1)
 }
 
 fn measurement(reported: &Reported) -> Option<&Measurement> {
@@ -183,15 +210,16 @@ fn measurement(reported: &Reported) -> Option<&Measurement> {
     }
 }
 
-/// Returns the operations per second of a trial.
-fn rate_of(found: &Measurement) -> f64 {
-    found.operations as f64 / found.seconds
+/// Returns the operations per second of a trial of `seconds`. The last operations may end after this time, which
+/// [`Measurement::seconds`] contains, but no thread starts one after it.
+fn rate_of(found: &Measurement, seconds: f64) -> f64 {
+    found.operations as f64 / seconds
 }
 
-/// Returns why a rate is too high, given the measurement of a trial at this rate; `None` if it is not.
-fn limit_of(found: &Measurement, rate: f64, goal: LatencyGoal) -> Option<RateLimit> {
+/// Returns why a rate is too high, given the measurement of a trial of `seconds` at this rate; `None` if it is not.
+fn limit_of(found: &Measurement, rate: f64, seconds: f64, goal: LatencyGoal) -> Option<RateLimit> {
     // One operation more may not have ended.
-    if (found.operations + 1) as f64 / found.seconds < COMPLETED * rate {
+    if ((found.operations + 1) as f64) < COMPLETED * rate * seconds {
         return Some(RateLimit::Capacity);
     }
     if found.latency.at(goal.of) >= goal.below_us {
@@ -212,7 +240,8 @@ mod tests {
     fn measured(rate: Option<f64>, seconds: f64, capacity: f64, p99_us: f64) -> Measurement {
         let rate = rate.unwrap_or(f64::INFINITY).min(capacity);
         Measurement {
-            operations: (rate * seconds) as u64,
+            // The first operation starts at once, at each rate.
+            operations: ((rate * seconds) as u64).max(1),
             seconds,
             throughput: rate,
             latency: Latency { count: 1, p99_us, ..Latency::default() },
@@ -258,10 +287,52 @@ mod tests {
         assert!((18_000.0..=20_000.0).contains(&rate), "{rate}");
         assert_eq!(search.limited_by, RateLimit::Capacity);
         // A stall has slowed the closed loop.
+        for slowed in [15_000.0, 10_000.0, 100.0] {
+            let outcome = found(|rate, seconds| {
+                measured(rate, seconds, if rate.is_none() { slowed } else { 20_000.0 }, 10.0)
+            });
+            let (rate, search) = search_of(&outcome);
+            assert!(search.highest >= 18_000.0 && rate <= 20_000.0, "{slowed}: {outcome:?}");
+            assert!(lowest_refused(&search) <= 1.0501 * search.highest, "{slowed}: {outcome:?}");
+        }
+    }
+
+    /// Lowest rate that was too high in a trial of the bisection.
+    fn lowest_refused(search: &RateSearch) -> f64 {
+        let short = search.trials.iter().filter(|trial| trial.seconds < 2.0 && trial.limit.is_some());
+        short.map(|trial| trial.rate).fold(f64::INFINITY, f64::min)
+    }
+
+    #[test]
+    fn a_rate_far_below_that_of_the_closed_loop_is_found_as_closely() {
         let outcome = found(|rate, seconds| {
-            measured(rate, seconds, if rate.is_none() { 15_000.0 } else { 20_000.0 }, 10.0)
+            let is_slow = rate.is_none_or(|rate| rate > 20.0);
+            measured(rate, seconds, 20_000.0, if is_slow { 9e3 } else { 1e3 })
         });
-        assert!((18_000.0..=20_000.0).contains(&search_of(&outcome).0), "{outcome:?}");
+        let (_, search) = search_of(&outcome);
+        assert!(search.highest <= 20.0 && lowest_refused(&search) <= 1.0501 * search.highest, "{search:?}");
+    }
+
+    #[test]
+    fn no_limit_is_named_that_no_trial_has_met() {
+        let outcome = found(|rate, seconds| {
+            measured(rate, seconds, if rate.is_none() { 10.0 } else { f64::INFINITY }, 10.0)
+        });
+        let Outcome::Failed(reason) = outcome else { panic!("{outcome:?}") };
+        assert!(reason.contains("operations per second was too high"), "{reason}");
+    }
+
+    #[test]
+    fn operations_that_end_after_the_trial_lower_no_rate() {
+        let trial = |operations| Measurement {
+            operations,
+            seconds: 10.4,
+            latency: Latency { count: 1, p99_us: 1e3, ..Latency::default() },
+            ..Measurement::default()
+        };
+        assert_eq!(limit_of(&trial(10_000), 1000.0, 10.0, GOAL), None);
+        assert_eq!(limit_of(&trial(9_700), 1000.0, 10.0, GOAL), Some(RateLimit::Capacity));
+        assert!((rate_of(&trial(10_000), 10.0) - 1000.0).abs() < 1e-9);
     }
 
     #[test]
@@ -292,6 +363,22 @@ mod tests {
         let Outcome::Unsupported(reason) = outcome else { panic!("{outcome:?}") };
         assert!(reason.starts_with("no rate keeps p99<5.00 ms: at "), "{reason}");
         assert!(reason.ends_with("limited by latency (p99 1000000 us)"), "{reason}");
+    }
+
+    #[test]
+    fn the_best_trial_is_named_where_no_rate_keeps_the_latency() {
+        // The latency falls to 6 ms, and rises again at lower rates.
+        let outcome = found(|rate, seconds| {
+            let p99_us = match rate.unwrap_or(f64::INFINITY) {
+                fast if fast > 1000.0 => 1e5,
+                some if some > 500.0 => 6e3,
+                _ => 8e3,
+            };
+            measured(rate, seconds, 20_000.0, p99_us)
+        });
+        let Outcome::Unsupported(reason) = outcome else { panic!("{outcome:?}") };
+        assert!(reason.starts_with("no rate keeps p99<5.00 ms: at 593."), "{reason}");
+        assert!(reason.ends_with("limited by latency (p99 6000 us)"), "{reason}");
     }
 
     #[test]

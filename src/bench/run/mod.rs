@@ -225,7 +225,7 @@ fn check_target(options: &Options) -> Result<(), Error> {
 ///
 /// [`Error::Unsound`] if a measurement failed, [`Error::UnequalWork`] if cells did unequal work.
 pub fn verdict(run: &Run) -> Result<(), Error> {
-    failures::print(run);
+    failures::print(&run.samples);
     match run.samples.iter().filter(|sample| sample.outcome.failure().is_some()).count() {
         0 => match equal_work::unequal(run) {
             unequal if unequal.is_empty() => Ok(()),
@@ -278,9 +278,10 @@ fn create_directory(options: &Options) -> Result<(), Error> {
     fs::create_dir_all(path).map_err(|source| Error::Directory { path: path.clone(), source })
 }
 
-/// Returns the run in the result file, to be continued. Fails if the file has another version, build, command (apart
-/// from the flags of the result file and `--flush-target`), pair of duel programs or plan, or an unfinished run another
-/// machine: such measurements do not belong in one result.
+/// Returns the run in the result file, to be continued, without the failed samples of cells that are measured alone:
+/// these are measured again. Fails if the file has another version, build, command (apart from the flags of the result
+/// file and `--flush-target`), pair of duel programs or plan, or a run that is not complete another machine: such
+/// measurements do not belong in one result.
 fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
     let path = &options.output;
     let mut run = read_result(path)?;
@@ -300,6 +301,7 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
     if run.cells != plan.cells || run.repetitions != options.repetitions {
         return differs("plan");
     }
+    failures::remove(&mut run);
     run.finished &= is_complete(&run);
     if run.finished {
         return Ok(run);

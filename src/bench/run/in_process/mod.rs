@@ -18,6 +18,7 @@ use super::{
     cold,
     disk_usage::Files,
     job_messages::{Job, Report},
+    panics,
     phase_result::{self, PhaseResult},
     process_usage::{Memory, ProcessUsage},
     resource_meter::{self, Meter},
@@ -86,8 +87,15 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
         true => Verified::default(),
         false => verify(engine, &data, &live, job),
     };
-    let end = CloseReport::of(opened.into_engine(), &live, files.as_ref(), &open, &check)?;
-    add_load_and_end(&mut reports, job, load_seconds, &end);
+    let close = || CloseReport::of(opened.into_engine(), &live, files.as_ref(), &open, &check);
+    let end = match panics::caught(close).unwrap_or_else(Err) {
+        Ok(end) => Some(end),
+        Err(error) => {
+            add_to_soak(reports.iter_mut().filter_map(measurement_of), error)?;
+            None
+        }
+    };
+    add_load_and_end(&mut reports, job, load_seconds, end.as_ref());
     // In a comparison all stores write equally often.
     if !job.in_slices {
         drop_unequal_sizes(&mut reports, job);
@@ -95,16 +103,39 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     Ok(reports)
 }
 
+/// Returns the measurement of a report, or `None` if the report has none.
+fn measurement_of(report: &mut Report) -> Option<&mut Measurement> {
+    match &mut report.outcome {
+        Outcome::Measured(measurement) => Some(measurement),
+        Outcome::Failed(_) | Outcome::Unsupported(_) => None,
+    }
+}
+
+/// Adds `error`, which was met after the last operation, to the soak among the measurements: it fails, but keeps the
+/// seconds that were recorded. Returns the error if there is no soak.
+fn add_to_soak<'m>(
+    measurements: impl IntoIterator<Item = &'m mut Measurement>,
+    error: String,
+) -> Result<(), String> {
+    let soak = measurements.into_iter().find(|measurement| measurement.soak.is_some());
+    let Some(soak) = soak else { return Err(error) };
+    soak.errors += 1;
+    soak.first_fault.get_or_insert(error);
+    Ok(())
+}
+
 /// Adds to each measured cell of a job the time of the load in seconds, and what was found at the end of the job: by
-/// the close, the verification and the reopening.
-fn add_load_and_end(reports: &mut [Report], job: &Job, load_seconds: Option<f64>, end: &CloseReport) {
+/// the close, the verification and the reopening. `end` is `None` if one of these failed after a soak.
+fn add_load_and_end(reports: &mut [Report], job: &Job, load_seconds: Option<f64>, end: Option<&CloseReport>) {
     let last = job.steps().last().unwrap_or_default();
     for cell in &job.cells {
         let report = reports.iter_mut().find(|report| report.cell == cell.id);
         if let Some(Report { outcome: Outcome::Measured(measurement), .. }) = report {
             measurement.load_seconds = load_seconds;
             phase_result::warn_of_long_load(measurement, &cell.workload);
-            end.add_to(measurement, cell, last.iter().any(|last| last.id == cell.id));
+            if let Some(end) = end {
+                end.add_to(measurement, cell, last.iter().any(|last| last.id == cell.id));
+            }
         }
     }
 }
@@ -228,10 +259,14 @@ impl MeasuredStore<'_> {
         if let Some((soak, measurement)) = soak.zip(measurements.first_mut()) {
             measurement.soak = Some(soak.into_soak());
         }
-        let used = meter.finish(&usage)?;
-        let keys = self.opened.count(self.live)?;
-        measurements.iter_mut().for_each(|measurement| measurement.keys_after = Some(keys));
-        used.charge(&mut measurements, cells, keys);
+        let finished = meter.finish(&usage).and_then(|used| Ok((used, self.opened.count(self.live)?)));
+        match finished {
+            Ok((used, keys)) => {
+                measurements.iter_mut().for_each(|measurement| measurement.keys_after = Some(keys));
+                used.charge(&mut measurements, cells, keys);
+            }
+            Err(error) => add_to_soak(&mut measurements, error)?,
+        }
         for measurement in measurements.iter_mut().filter(|measurement| measurement.soak.is_some()) {
             let seconds = measurement.seconds + measurement.settle_seconds.unwrap_or(0.0);
             measurement.throughput = measurement.operations as f64 / seconds;
