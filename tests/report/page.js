@@ -65,7 +65,7 @@
     const charts = [...document.querySelectorAll("svg.chart")];
     saw.charts = charts.length;
     saw.chartsWithoutWords = charts.filter((one) => !one.getAttribute("aria-label")).length;
-    saw.chartsEmpty = charts.filter((one) => !one.querySelector("rect, polyline")).length;
+    saw.chartsEmpty = charts.filter((one) => !one.querySelector("rect, path.own")).length;
     saw.kinds = charts.map((one) => one.getAttribute("aria-label")).filter((words) => words.includes(" by kind of ")).join("\n");
     const box = document.documentElement;
     // What runs out of its own place, over its neighbour.

@@ -114,7 +114,7 @@ pub fn is_closed_loop(entry: &Entry<'_>) -> bool {
 }
 
 /// Returns `false` for soaks and found rates: they run once, and longer than other cells.
-fn is_measured_as_usual(entry: &Entry<'_>) -> bool {
+pub fn is_measured_as_usual(entry: &Entry<'_>) -> bool {
     !entry.cell.workload.soak && entry.cell.workload.rate_goal.is_none()
 }
 

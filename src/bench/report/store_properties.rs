@@ -1,6 +1,6 @@
 //! Properties of each store: loss bounds, memory, and times to recover and to reopen.
 
-use super::{measured_cell::Entry, report_tables::Report};
+use super::{measured_cell::Entry, report_tables::Report, scenarios::is_measured_as_usual};
 use crate::{
     bench::result::{
         metric::{MEMORY, Metric, RECOVERY, REOPEN, Unit},
@@ -73,12 +73,14 @@ fn properties_of(report: &Report<'_>, entry: &Entry<'_>) -> StoreProperties {
     }
 }
 
-/// Returns the median of a metric in the cell with the largest `data`, and that size in bytes, as text.
+/// Returns the median of a metric in the cell with the largest `data`, and that size in bytes, as text. Soaks and found
+/// rates count only if there is no other cell.
 fn largest(entries: &[&Entry<'_>], measure: &Metric, data: impl Fn(&Entry<'_>) -> f64) -> Option<String> {
-    let measured = entries.iter().filter_map(|entry| Some((data(entry), entry.spread(measure)?.median)));
-    let (data, value) = measured.max_by(|one, other| {
-        (one.0, one.1).partial_cmp(&(other.0, other.1)).unwrap_or(std::cmp::Ordering::Equal)
-    })?;
+    let measured = entries
+        .iter()
+        .filter_map(|entry| Some((is_measured_as_usual(entry), data(entry), entry.spread(measure)?.median)));
+    let (_, data, value) =
+        measured.max_by(|one, other| one.partial_cmp(other).unwrap_or(std::cmp::Ordering::Equal))?;
     Some(format!(
         "{} with {} of data",
         number_format::short(measure.unit, value),

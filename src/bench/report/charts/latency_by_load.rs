@@ -84,7 +84,7 @@ pub fn chart(loads: &Loads<'_, '_, '_>, styles: &Styles) -> Option<Result<String
                 number_format::short(Unit::PerSecond, *rate)
             ),
         });
-        series(label, styles, marks.collect(), 1)
+        series(label, styles, marks.map(Some).collect(), 1)
     });
     let chart = Lines {
         words: format!("99th percentile of latency against offered load: {}", loads.title),

@@ -85,7 +85,7 @@ pub fn latency(contest: &ComparisonGroup<'_, '_>, styles: &Styles) -> Option<Res
             let us = us.filter(|us| *us > 0.0)?;
             Some(Mark { x: x(f64::from(position)), y: y.place(us), text: format!("{name} {}", text(us)) })
         });
-        series(label, styles, marks.collect(), 1)
+        series(label, styles, marks.map(Some).collect(), 1)
     });
     let chart = Lines {
         words: format!("Latency percentiles of {}", contest.title),
@@ -115,7 +115,7 @@ pub fn timeline(contest: &ComparisonGroup<'_, '_>, styles: &Styles) -> Option<Re
             y: y.place(rate),
             text: String::new(),
         });
-        series(label, styles, marks.collect(), 10)
+        series(label, styles, marks.map(Some).collect(), 10)
     });
     let said = found.iter().map(|(label, m)| {
         let rates = || rates(m).map(|(_, rate)| rate);
@@ -145,23 +145,35 @@ fn typical<'a>(contest: &ComparisonGroup<'_, 'a>) -> Vec<(String, &'a Measuremen
 }
 
 /// Returns the end of each time slice in seconds, and the operations per second in it. Slices are joined so
-/// that there are at most `ROOM`.
+/// that there are at most `ROOM`. The last one ends with the measurement (that of stores in turns, which did not count
+/// all of its slices, ends before). It is left out if it is shorter than half a slice: it has only the operations that
+/// began in time and ended too late.
 #[expect(clippy::cast_precision_loss, reason = "pixels")]
 fn rates(measurement: &Measurement) -> impl Iterator<Item = (f64, f64)> {
     const ROOM: usize = 50;
     let joined = measurement.timeline.len().div_ceil(ROOM).max(1);
     let slice = measurement.timeline_slice_seconds;
     let slices = measurement.timeline.chunks(joined).enumerate();
-    slices.map(move |(number, counts)| {
-        let seconds = counts.len() as f64 * slice;
-        ((number * joined) as f64 * slice + seconds, counts.iter().sum::<u64>() as f64 / seconds)
+    let (last, all) = (measurement.timeline.len().div_ceil(joined) - 1, measurement.seconds);
+    slices.filter_map(move |(number, counts)| {
+        let start = (number * joined) as f64 * slice;
+        let full = start + counts.len() as f64 * slice;
+        let end = if number == last && all >= start { full.min(all) } else { full };
+        let operations = counts.iter().sum::<u64>() as f64;
+        (end - start >= slice / 2.0).then(|| (end, operations / (end - start)))
     })
 }
 
-/// Builds a line through all points of `marks`, with a marker at every `every`-th point counted back from the
-/// last. The line's text alternative consists of the text of its markers.
-pub(super) fn series(label: &str, styles: &Styles, mut marks: Vec<Mark>, every: usize) -> Series {
-    let path = marks.iter().map(|mark| format!("{:.0},{:.0}", mark.x, mark.y)).collect::<Vec<_>>().join(" ");
+/// Builds a line through all points of `marks`, which has a gap where one is `None`, with a marker at every `every`-th
+/// point counted back from the last. The line's text alternative consists of the text of its markers.
+pub(super) fn series(label: &str, styles: &Styles, marks: Vec<Option<Mark>>, every: usize) -> Series {
+    let points = |marks: &[Option<Mark>]| {
+        let points = marks.iter().flatten().map(|mark| format!("{:.0},{:.0}", mark.x, mark.y));
+        points.collect::<Vec<_>>().join(" ")
+    };
+    let parts = marks.split(Option::is_none).map(points).filter(|part| !part.is_empty());
+    let path = parts.map(|part| format!("M{part}")).collect::<Vec<_>>().join("");
+    let mut marks: Vec<Mark> = marks.into_iter().flatten().collect();
     let last = marks.len().saturating_sub(1);
     let mut number = 0;
     marks.retain(|_| {
@@ -203,6 +215,30 @@ mod tests {
         assert_eq!(told(300), [true, true, true, false, false, true]);
         assert_eq!(told(1000), [true, true, true, true, false, true]);
         assert_eq!(told(10_000), [true; 6]);
+    }
+
+    /// A measurement of half an hour has 60 slices, and one more with the last operation of each thread.
+    #[test]
+    fn operations_that_end_late_are_no_drop_of_the_throughput() {
+        let mut measurement = Measurement { seconds: 1800.2, ..Measurement::default() };
+        measurement.timeline = [vec![300; 60], vec![2]].concat();
+        measurement.timeline_slice_seconds = 30.0;
+        let found: Vec<_> = rates(&measurement).collect();
+        assert_eq!((found.len(), found.last()), (30, Some(&(1800.0, 10.0))), "{found:?}");
+        // One that was stopped has a part of its last slice.
+        measurement.seconds = 1820.0;
+        assert_eq!(rates(&measurement).last(), Some((1820.0, 0.1)));
+        // Stores in turns count only a part of the time.
+        measurement.seconds = 900.0;
+        assert_eq!(rates(&measurement).last(), Some((1830.0, 2.0 / 30.0)));
+    }
+
+    #[test]
+    fn a_line_has_gaps() {
+        let mark = |x: f64| Some(Mark { x, y: 1.0, text: String::new() });
+        let styles = Styles::new(["map".to_owned()].into_iter());
+        let line = series("map", &styles, vec![None, mark(1.0), mark(2.0), None, None, mark(3.0)], 10);
+        assert_eq!((line.path.as_str(), line.marks.len()), ("M1,1 2,1M3,1", 1));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::bench::{
     report::comparison_group::ComparisonGroup,
     result::{
         metric::Unit,
-        soak::{ANONYMOUS, CPU, ENGINE, FILES, P99, Soak, WRITTEN},
+        soak::{ANONYMOUS, CPU, ENGINE, FILES, MAX, P99, Soak, WRITTEN},
         statistics,
     },
 };
@@ -27,6 +27,8 @@ pub struct OverTime {
     pub title: String,
     unit: Unit,
     is_logarithmic: bool,
+    /// `true` if a point is the largest value of its seconds, not their mean.
+    is_largest: bool,
     /// Function that returns the values of each second, given the soak and the name of a series.
     values: fn(&Soak, &str) -> Vec<Option<f64>>,
     name: String,
@@ -43,11 +45,13 @@ pub fn kinds(contest: &ComparisonGroup<'_, '_>) -> Vec<OverTime> {
         title: title.to_owned(),
         unit,
         is_logarithmic: unit == Unit::Microseconds,
+        is_largest: false,
         values: |soak, name| soak.values(name).to_vec(),
         name: name.to_owned(),
     };
     let mut charts = vec![
         of("latency p99", Unit::Microseconds, P99),
+        OverTime { is_largest: true, ..of("largest latency", Unit::Microseconds, MAX) },
         of("size on disk", Unit::Bytes, FILES),
         of("memory without files behind it", Unit::Bytes, ANONYMOUS),
         of("bytes written each second", Unit::Bytes, WRITTEN),
@@ -78,45 +82,30 @@ fn other_cpus(soak: &Soak, prefix: &str) -> Vec<Option<f64>> {
     (0..soak.seconds()).map(|second| Some(sum(second) / 1e3)).collect()
 }
 
-/// Draws a line for each store that has the values. Each point is the mean of some seconds, at their end.
+/// Draws a line for each store that has the values. Each point is the mean of some seconds, or their largest value, at
+/// their end. Seconds without a value, because no operation ended in them, are a gap.
 pub fn chart(
     contest: &ComparisonGroup<'_, '_>,
     kind: &OverTime,
     styles: &Styles,
 ) -> Option<Result<String, askama::Error>> {
-    let points = |soak: &Soak| {
-        let values = (kind.values)(soak, &kind.name);
-        let joined = values.len().div_ceil(POINTS).max(1);
-        let mean = |seconds: &[Option<f64>]| {
-            let known: Vec<f64> = seconds.iter().copied().flatten().collect();
-            statistics::mean(&known)
-        };
-        let means = values.chunks(joined).map(mean).enumerate();
-        #[expect(clippy::cast_precision_loss, reason = "pixels")]
-        let points = means.filter_map(|(number, mean)| Some((((number + 1) * joined) as f64, mean?)));
-        // A logarithmic axis cannot show 0.
-        points.filter(|(_, value)| !kind.is_logarithmic || *value > 0.0).collect::<Vec<_>>()
-    };
     let found: Vec<_> = contest
         .entries
         .iter()
-        .filter_map(|entry| Some((entry.label(), points(entry.typical()?.soak.as_ref()?))))
-        .filter(|(_, points)| !points.is_empty())
+        .filter_map(|entry| Some((entry.label(), points(entry.typical()?.soak.as_ref()?, kind))))
+        .filter(|(_, points)| points.iter().any(|(_, value)| value.is_some()))
         .collect();
-    let all = || found.iter().flat_map(|(_, points)| points);
-    let largest = all().map(|point| point.1).reduce(f64::max)?;
-    let smallest = all().map(|point| point.1).reduce(f64::min)?;
-    let x = Axis::linear(all().map(|point| point.0).reduce(f64::max)?, (LEFT, RIGHT));
+    let values = || found.iter().flat_map(|(_, points)| points).filter_map(|(_, value)| *value);
+    let (largest, smallest) = (values().reduce(f64::max)?, values().reduce(f64::min)?);
+    let seconds = found.iter().flat_map(|(_, points)| points).map(|(second, _)| *second);
+    let x = Axis::linear(seconds.reduce(f64::max)?, (LEFT, RIGHT));
     let y = match kind.is_logarithmic {
         true => Axis::logarithmic(smallest, largest, (BOTTOM, TOP)),
         false => Axis::linear(largest * 1.05, (BOTTOM, TOP)),
     };
     let lines = found.iter().map(|(label, points)| {
-        let marks = points.iter().map(|(second, value)| Mark {
-            x: x.place(*second),
-            y: y.place(*value),
-            text: String::new(),
-        });
+        let mark = |second: f64, value| Mark { x: x.place(second), y: y.place(value), text: String::new() };
+        let marks = points.iter().map(|(second, value)| value.map(|value| mark(*second, value)));
         series(label, styles, marks.collect(), 10)
     });
     let chart = Lines {
@@ -127,4 +116,51 @@ pub fn chart(
         ..Lines::empty()
     };
     Some(chart.render())
+}
+
+/// Returns the points of a line: the end of some seconds, at most [`POINTS`] times, with their value. A logarithmic
+/// axis cannot show 0.
+fn points(soak: &Soak, kind: &OverTime) -> Vec<(f64, Option<f64>)> {
+    let values = (kind.values)(soak, &kind.name);
+    let joined = values.len().div_ceil(POINTS).max(1);
+    let value = |seconds: &[Option<f64>]| {
+        let known: Vec<f64> = seconds.iter().copied().flatten().collect();
+        let value =
+            if kind.is_largest { known.into_iter().reduce(f64::max) } else { statistics::mean(&known) };
+        value.filter(|value| !kind.is_logarithmic || *value > 0.0)
+    };
+    #[expect(clippy::cast_precision_loss, reason = "pixels")]
+    let end = |number: usize| ((number + 1) * joined).min(values.len()) as f64;
+    values.chunks(joined).enumerate().map(|(number, seconds)| (end(number), value(seconds))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store that stands still for 45 seconds has a gap, and then the latency of the operation that waited.
+    #[test]
+    fn a_stall_is_a_gap_and_the_largest_latency() {
+        let latency = |second| match second {
+            600..645 => None,
+            645 => Some(45e6),
+            _ => Some(100.0),
+        };
+        let series = [(MAX.to_owned(), (0..1800).map(latency).collect())].into();
+        let soak = Soak { series, backlogs: Vec::new() };
+        let kind = OverTime {
+            title: String::new(),
+            unit: Unit::Microseconds,
+            is_logarithmic: true,
+            is_largest: true,
+            values: |soak, name| soak.values(name).to_vec(),
+            name: MAX.to_owned(),
+        };
+        let points = points(&soak, &kind);
+        assert_eq!(points.len(), 60);
+        assert_eq!(
+            points[19..23].to_vec(),
+            [(600.0, Some(100.0)), (630.0, None), (660.0, Some(45e6)), (690.0, Some(100.0))]
+        );
+    }
 }
