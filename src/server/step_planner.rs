@@ -8,13 +8,11 @@ use crate::{
         self, BlockingCommand, Handler, KeyspaceCommand, Lookup, Refusal, SessionCommand, Spec, TableCommand,
         flags::{NO_AUTH, WHOLE_KEYSPACE, WRITE},
     },
-    resp::Args,
     store::{Database, Store},
 };
 use std::ops::Range;
 
-/// Size in bytes above which a request that reads or writes keys, or describes commands, is executed alone, and not on a
-/// worker.
+/// Size in bytes above which a request that reads or writes keys is executed alone, and not on a worker.
 const MAX_REQUEST_ON_WORKER: usize = 256 << 10;
 
 /// Total size of the queued requests in bytes above which EXEC is not executed on a worker.
@@ -33,8 +31,7 @@ pub(super) enum StepKind {
     Keyspace(KeyspaceCommand),
     /// One request that the worker answers from the state of the connection and of the server.
     Session(SessionCommand),
-    /// One command that describes commands, such as COMMAND, answered by the worker, or by a blocking thread if the
-    /// request is large.
+    /// One command that describes commands, such as COMMAND, answered by a blocking thread: it may name millions of them.
     Commands(TableCommand),
     /// One command that reads or changes the state of the server and may take long, executed on a blocking thread.
     Blocking(BlockingCommand),
@@ -132,12 +129,6 @@ pub(super) fn next_step(
         // The lookup accepts no request for it.
         Handler::Subcommands => step(StepKind::Refuse),
     })
-}
-
-/// Returns `true` if a queued request with the arguments `args` is too large for a worker.
-pub(super) fn is_large_in_exec(args: Args<'_>) -> bool {
-    // In RESP an argument takes at least 6 bytes more.
-    args.from(0).map(|arg| arg.len() + 6).sum::<usize>() > MAX_REQUEST_ON_WORKER
 }
 
 fn is_large_request(batch: &RequestBatch, index: usize) -> bool {

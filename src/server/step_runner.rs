@@ -8,7 +8,7 @@ use super::{
     request_batch::{FREE_OFF_WORKER, RequestBatch},
     request_stats,
     slow_reads::{self, ReadCost},
-    step_planner::{Step, StepKind, is_large_in_exec},
+    step_planner::{Step, StepKind},
     transaction::{CommitJob, Executed, Transaction},
     worker_state::WorkerState,
 };
@@ -55,14 +55,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 };
                 return Ok(self.answer_on_blocking_thread(batch, answer).await?);
             }
-            StepKind::Commands(run) if step.is_large => {
+            StepKind::Commands(run) => {
                 let shared = shared.clone();
                 let answer = move |args: Args<'_>, reply: &mut Reply| run(&shared.commands, args, reply);
                 return Ok(self.answer_on_blocking_thread(batch, answer).await?);
             }
             StepKind::Queue => self.queue(&mut batch),
             StepKind::Session(run) => self.run_session(&mut batch, run),
-            StepKind::Commands(run) => batch.answer_one(|_, args, reply| run(&shared.commands, args, reply)),
             StepKind::Refuse => {
                 if let Some(foreign) = self.refuse(&mut batch) {
                     return Err(ConnectionEnd::Foreign(foreign));
@@ -217,12 +216,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let start = reply.len();
             match spec.handler {
                 Handler::Session(run) => run(session, &local.shared.context, args, reply),
-                Handler::Commands(run) if is_large_in_exec(args) => {
+                Handler::Commands(run) => {
                     let shared = local.shared.clone();
                     let answer = move |args: Args<'_>, reply: &mut Reply| run(&shared.commands, args, reply);
                     executed = answer_executed(local, (executed, index), answer, reply).await?;
                 }
-                Handler::Commands(run) => run(&local.shared.commands, args, reply),
                 Handler::Blocking(run) => {
                     let context = local.shared.context.clone();
                     let answer = move |args: Args<'_>, reply: &mut Reply| {

@@ -87,7 +87,7 @@ impl Search<'_, '_> {
         let mut rate = FIRST_TRIED * measurement(&closed).map_or(0.0, |found| rate_of(found, lengths.trial));
         let (mut low, mut high, mut limited_by) = (0.0, f64::INFINITY, None);
         let (mut tried, mut raised_by) = (0, CLOSE);
-        // As long as one of the two rates is not known, the ratio is infinite.
+        // The ratio is infinite while one of the two rates is unknown.
         while high / low > CLOSE && (tried < MOST_RATES || (low > 0.0 && high.is_finite())) {
             if interrupt::received().is_some() {
                 return Ok(closed);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_far_below_that_of_the_closed_loop_is_found_as_closely() {
+    fn a_rate_far_below_the_closed_loop_is_found_within_5_percent() {
         let outcome = found(|rate, seconds| {
             let is_slow = rate.is_none_or(|rate| rate > 20.0);
             measured(rate, seconds, 20_000.0, if is_slow { 9e3 } else { 1e3 })

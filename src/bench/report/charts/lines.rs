@@ -219,7 +219,7 @@ mod tests {
 
     /// A measurement of half an hour has 60 slices, and one more with the last operation of each thread.
     #[test]
-    fn operations_that_end_late_are_no_drop_of_the_throughput() {
+    fn operations_that_end_late_do_not_lower_the_throughput() {
         let mut measurement = Measurement { seconds: 1800.2, ..Measurement::default() };
         measurement.timeline = [vec![300; 60], vec![2]].concat();
         measurement.timeline_slice_seconds = 30.0;

@@ -88,13 +88,10 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
         false => verify(engine, &data, &live, job),
     };
     let close = || CloseReport::of(opened.into_engine(), &live, files.as_ref(), &open, &check);
-    let end = match panics::caught(close).unwrap_or_else(Err) {
-        Ok(end) => Some(end),
-        Err(error) => {
-            add_to_soak(reports.iter_mut().filter_map(measurement_of), error)?;
-            None
-        }
-    };
+    let end = panics::caught(close)
+        .unwrap_or_else(Err)
+        .map(Some)
+        .or_else(|error| add_to_soak(reports.iter_mut().filter_map(measurement_of), error).map(|()| None))?;
     add_load_and_end(&mut reports, job, load_seconds, end.as_ref());
     // In a comparison all stores write equally often.
     if !job.in_slices {
@@ -130,7 +127,7 @@ fn add_load_and_end(reports: &mut [Report], job: &Job, load_seconds: Option<f64>
     let last = job.steps().last().unwrap_or_default();
     for cell in &job.cells {
         let report = reports.iter_mut().find(|report| report.cell == cell.id);
-        if let Some(Report { outcome: Outcome::Measured(measurement), .. }) = report {
+        if let Some(measurement) = report.and_then(measurement_of) {
             measurement.load_seconds = load_seconds;
             phase_result::warn_of_long_load(measurement, &cell.workload);
             if let Some(end) = end {
