@@ -116,6 +116,12 @@ pub fn peak_rss(server: &Server) -> u64 {
     memory(server, "VmHWM:")
 }
 
+/// How many bytes the peak has grown since it was `before`. The kernel counts resident pages approximately, and
+/// after the peak was read it may show a little less.
+pub fn peak_growth(server: &Server, before: u64) -> u64 {
+    peak_rss(server).saturating_sub(before)
+}
+
 fn memory(server: &Server, field: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.process.id())).unwrap();
     let kib = status.lines().find_map(|line| line.strip_prefix(field)?.trim().strip_suffix(" kB"));
