@@ -54,7 +54,8 @@ macro_rules! version {
                     let (clear, ops) = batch.after_clear();
                     let mut txn = self.db.begin_write()?;
                     let durability = if sync { Durability::Immediate } else { Durability::None };
-                    txn.set_durability(durability)$($question)?;
+                    // The error of version 3.0.0 is no `std::error::Error`.
+                    txn.set_durability(durability)$(.map_err(|error| format!("{error:?}"))$question)?;
                     if clear {
                         txn.delete_table(TABLE)?;
                     }
