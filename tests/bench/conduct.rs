@@ -51,7 +51,7 @@ fn sizes(run: &Run, store: &str) -> Vec<u64> {
 #[test]
 fn each_repetition_has_data_of_its_own_and_its_stores_the_same() {
     let dir = tempfile::tempdir().unwrap();
-    let flags = ["--stores", "btree,map", "--value-bytes", "100-900", "--fsync", "no", "--repetitions", "3"];
+    let flags = ["--stores", "btree,map", "--value-bytes", "100-9000", "--fsync", "no", "--repetitions", "3"];
     let run = result_of(dir.path(), &[&SHORT[..], &flags].concat());
     let (btree, map) = (sizes(&run, "btree"), sizes(&run, "map"));
     assert_eq!(btree, map, "both write the same log");

@@ -302,6 +302,9 @@ fn what_cannot_have_an_effect_is_refused() {
     for (flags, words) in [
         (&["--mix", "insert=1", "--rate", "100"][..], "--rate: --mix insert only fills or empties the store"),
         (&["--scan-length", "10"], "--scan-length: --mix get has no scan"),
+        (&["--batch", "10"], "--batch: in process, --mix get has no operation that waits for a batch"),
+        (&["--mix", "read-modify-write", "--batch", "10"], "or leave out --batch"),
+        (&["--key-bytes", "4"], "--key-bytes 4: keys that are spread by a hash have at least 8 bytes"),
         (&["--cold", "--fsync", "memory"], "--cold: a store in memory"),
         (&["--suite", "storage", "--fsync", "memory"], "--fsync memory: --suite storage measures files"),
         (&["--mix", "get=1,get=2"], "get is there twice"),

@@ -146,3 +146,12 @@ fn to_open_an_emptied_store_tells_no_recovery() {
     assert_eq!(removed("100").reopen_seconds, None);
     assert!(removed("50").reopen_seconds.is_some());
 }
+
+/// The versions of two million values take 16 MB, which the driver needs and no store.
+#[test]
+fn the_ledger_of_versions_is_not_the_memory_of_a_store() {
+    let keys = ["--keys", "2m", "--value-bytes", "8", "--mix", "update", "--operations", "20000"];
+    let measured = measure("nothing", &[&keys[..], &["--fsync", "memory"]].concat());
+    let peak = measured.peak_memory_bytes.unwrap();
+    assert!(peak < 8 << 20, "{peak} bytes");
+}

@@ -174,6 +174,18 @@ fn every_value_is_compared_at_the_end() {
     }
 }
 
+/// All scans go on to the last key, and other threads insert keys behind it at the end of a scan.
+#[test]
+fn a_scan_need_not_visit_a_key_that_is_inserted_meanwhile() {
+    let dir = tempfile::tempdir().unwrap();
+    let mix = ["--stores", "btree", "--fsync", "memory", "--mix", "scan=0.5,insert=0.5", "--ordered-keys"];
+    let size = ["--threads", "4", "--keys", "50", "--scan-length", "10000", "--operations", "4000"];
+    let run = result_of(dir.path(), &[&mix[..], &size].concat());
+    for sample in &run.samples {
+        assert!(measurement(&sample.outcome).is_sound(), "{:?}", sample.outcome);
+    }
+}
+
 /// A thread deletes a key between the choice of another thread, whose scan begins there, and that scan.
 #[test]
 fn a_scan_may_begin_behind_a_key_that_was_just_deleted() {

@@ -244,3 +244,23 @@ fn every_update_changes_its_value() {
         assert_eq!(same.into_inner(), 0, "values of {value_bytes:?}");
     }
 }
+
+/// Each commit takes twice the time in which its batch is due, so no thread is woken after the first batch.
+#[test]
+fn operations_that_a_commit_delays_are_not_late_by_the_scheduler() {
+    let engine = Watched::new(Writers::One, |engine, batch| {
+        std::thread::sleep(Duration::from_millis(20));
+        engine.write(batch, false)
+    });
+    let paced = Workload {
+        operations: Some(200),
+        threads: 1,
+        batch: 10,
+        rate: Some(1000.0),
+        ..workload(&[(Operation::Update, 1.0)])
+    };
+    let (measured, _) = run(&engine, &paced, false);
+    assert_eq!(measured.operations, 200);
+    let late = measured.lateness.map_or(0, |lateness| lateness.count);
+    assert!(late <= 10, "{late} operations waited for their start");
+}

@@ -96,6 +96,11 @@ impl ValueVersions {
         self.0.find(index).map_or_else(State::default, |state| State::unpack(state.load(SeqCst)))
     }
 
+    /// Allocates the memory for the versions of the first `keys` keys.
+    pub fn allocate(&self, keys: u64) {
+        self.0.allocate(keys);
+    }
+
     /// Begins an update of key `index` and returns the version that it writes: the next one, or a random one if the key
     /// number is `TRACKED` or above.
     #[inline]

@@ -3,6 +3,7 @@
 
 use super::{
     allowed_versions::{OldestVersion, ValueVersions},
+    atomic_table::TRACKED,
     expirations::{Expirations, Lifetime, ReadStart},
 };
 use std::{
@@ -63,6 +64,17 @@ impl KeyLedger {
     /// not expire. The memory for the expiration times of the first `keys` keys is allocated at once.
     pub fn with_ttl(self, ttl_ms: Option<u64>, keys: u64) -> Self {
         Self { expirations: ttl_ms.map(|ttl_ms| Expirations::new(ttl_ms, keys)), ..self }
+    }
+
+    /// Returns the bytes of memory for the versions of the first `keys` keys.
+    pub fn version_bytes(keys: u64) -> u64 {
+        8 * keys.min(TRACKED)
+    }
+
+    /// Allocates the memory for the versions of the first `keys` keys at once, not at their first updates.
+    pub fn with_versions(self, keys: u64) -> Self {
+        self.versions.allocate(keys);
+        self
     }
 
     /// Returns what a read of key `index` that begins now may return: bounds of the version and of the expiration time.

@@ -243,7 +243,8 @@ impl Values {
     /// Returns the length in bytes of the value of key `index`, the same for all versions.
     #[inline]
     fn length(&self, index: u64) -> usize {
-        length(self.size, index ^ self.seed)
+        // Hashed once more, because the length of the key is made from the same number.
+        length(self.size, mix(index ^ self.seed))
     }
 
     #[inline]

@@ -407,6 +407,15 @@ pub enum PlanError {
     TtlNothing,
     #[error("--key-bytes {bytes}: too short for {keys} different keys; at least {least} bytes")]
     ShortKeys { bytes: u32, keys: u64, least: u32 },
+    #[error(
+        "--key-bytes {0}: keys that are spread by a hash have at least 8 bytes; raise it, or add --ordered-keys"
+    )]
+    ShortHashedKeys(u32),
+    #[error(
+        "--batch: in process, --mix {0} has no operation that waits for a batch; add update, insert or delete, or leave \
+        out --batch"
+    )]
+    NoBatch(String),
     #[error("--keys 0: --mix {0} needs keys")]
     NoKeys(&'static str),
     #[error(

@@ -4,6 +4,9 @@
 use crate::bench::result::{CellKind, OPERATIONS, Operation, Order, Size, Workload};
 use std::{collections::BTreeMap, time::Duration};
 
+/// Most bytes of keys and values in one batch of the load phase, unless a single pair has more.
+const LOAD_BATCH_BYTES: f64 = (64 << 20) as f64;
+
 /// Chooses the kind of each operation by its share of the mix.
 #[derive(Clone, Debug)]
 pub struct Mix {
@@ -107,13 +110,14 @@ impl Workload {
         mean(self.key_bytes) + mean(self.value_bytes)
     }
 
-    /// Returns the workload of the load phase: inserts every key once, by one thread, in batches of 1000.
+    /// Returns the workload of the load phase: inserts every key once, by one thread, in batches of 1000 pairs, or of
+    /// fewer that have 64 MiB.
     pub fn load(&self) -> Workload {
         Workload {
             name: "load".into(),
             mix: [(Operation::Insert, 1.0)].into(),
             threads: 1,
-            batch: 1000,
+            batch: (LOAD_BATCH_BYTES / self.pair_bytes().max(1.0)).clamp(1.0, 1000.0) as u32,
             seconds: None,
             operations: Some(self.keys),
             warmup_seconds: 0.0,
@@ -125,9 +129,10 @@ impl Workload {
         }
     }
 
-    /// Returns a workload that reads each of `keys` keys once, by one thread; if `keys` exceeds `most`, it
-    /// reads `most` keys chosen at random.
-    pub fn verification(&self, keys: u64, most: u64) -> Workload {
+    /// Returns a workload that reads each of the keys with the numbers `first..end` once, by one thread; if there are more
+    /// than `most`, it reads `most` keys chosen at random.
+    pub fn verification(&self, (first, end): (u64, u64), most: u64) -> Workload {
+        let keys = end.saturating_sub(first);
         Workload {
             name: "verification".into(),
             mix: [(Operation::Get, 1.0)].into(),
@@ -164,6 +169,11 @@ impl Workload {
         }
     }
 
+    /// Returns `true` if the workload's mix replaces values.
+    pub fn updates(&self) -> bool {
+        self.kinds().any(|kind| matches!(kind, Operation::Update | Operation::ReadModifyWrite))
+    }
+
     /// Returns `true` if the workload's mix inserts or deletes keys. Removals by [`CellKind::Retain`] and
     /// [`CellKind::Pop`] are not in the mix.
     pub fn changes_keys(&self) -> bool {
@@ -185,13 +195,29 @@ impl Workload {
     /// Returns `true` if the workload determines exactly which keys exist at the end: values do not expire, and it does
     /// not mix deletes with updates, since an update of a key that another thread is deleting may create the key again.
     pub fn has_exact_keys(&self) -> bool {
-        let does = |kind| self.kinds().any(|done| done == kind);
-        self.ttl_ms.is_none()
-            && !(does(Operation::Delete) && (does(Operation::Update) || does(Operation::ReadModifyWrite)))
+        let deletes = self.kinds().any(|kind| kind == Operation::Delete);
+        self.ttl_ms.is_none() && !(deletes && self.updates())
     }
 
     /// Returns the kinds of operation that have a share above zero in the mix.
     pub fn kinds(&self) -> impl Iterator<Item = Operation> + '_ {
         OPERATIONS.into_iter().filter(|kind| self.mix.get(kind).is_some_and(|part| *part > 0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_of_the_load_takes_little_memory() {
+        let batch = |bytes| {
+            let value_bytes = Size::Fixed(bytes);
+            Workload { value_bytes, ..Workload::of([(Operation::Get, 1.0)], 1) }.load().batch
+        };
+        assert_eq!(
+            [batch(0), batch(1000), batch(1 << 20), batch(16 << 20), batch(256 << 20)],
+            [1000, 1000, 63, 3, 1]
+        );
     }
 }

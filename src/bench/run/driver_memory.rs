@@ -83,11 +83,9 @@ fn without_waits(workload: &Workload) -> Workload {
     }
     let is_filled = workload.step == CellKind::Operations && !workload.is_steady();
     let few = OPERATIONS * u64::from(workload.threads) * u64::from(workload.batch);
-    // The memory of a version is used from the first update of a key near it.
-    let enough = if mix.keys().any(|kind| kind.writes()) { few.max(workload.keys) } else { few };
     Workload {
         mix,
-        operations: if is_filled { workload.operations } else { Some(enough) },
+        operations: if is_filled { workload.operations } else { Some(few) },
         seconds: None,
         warmup_seconds: 0.0,
         rate: None,

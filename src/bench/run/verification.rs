@@ -28,7 +28,7 @@ impl Verified {
         let mut verified = Self::default();
         for phase in phases {
             let measurement = phase.recorder.measurement(phase.start);
-            verified.values += measurement.operations - measurement.expired_reads.unwrap_or_default();
+            verified.values += measurement.hits.unwrap_or_default();
             verified.fault = verified.fault.or(measurement.first_fault);
         }
         verified

@@ -119,7 +119,14 @@ fn check(workload: &Workload, access: Access) -> Result<(), PlanError> {
     let bits = (workload.keys.max(1) * 4).ilog2() + 1;
     let least = if workload.hashed_keys { 8 } else { bits.div_ceil(8) };
     if bytes < least {
-        return Err(PlanError::ShortKeys { bytes, keys: workload.keys, least });
+        return Err(match workload.hashed_keys {
+            true => PlanError::ShortHashedKeys(bytes),
+            false => PlanError::ShortKeys { bytes, keys: workload.keys, least },
+        });
+    }
+    let joins_batches = workload.changes_keys() || workload.kinds().any(|kind| kind == Operation::Update);
+    if access == Access::InProcess && workload.batch > 1 && !joins_batches {
+        return Err(PlanError::NoBatch(number_format::mix(&workload.mix)));
     }
     for kind in workload.kinds() {
         let name = match kind {

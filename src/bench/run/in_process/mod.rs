@@ -52,7 +52,11 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     let data =
         Data::new(&first.workload).map_err(|error| input_file_reads::in_file(&first.workload, &error))?;
     let data = Arc::new(data);
-    let live = KeyLedger::new(data.capacity()).with_ttl(first.workload.ttl_ms, first.workload.keys);
+    let updated = job.cells.iter().map(|cell| &cell.workload).filter(|workload| workload.updates());
+    let updated = updated.map(Workload::most_keys).max().unwrap_or_default();
+    let live = KeyLedger::new(data.capacity())
+        .with_ttl(first.workload.ttl_ms, first.workload.keys)
+        .with_versions(updated);
     let live = Arc::new(live);
     let options = open_options(job, &first.target);
     let expected = noop_data::of(&data, &live);
@@ -62,7 +66,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     let open_under = |policy| open_as(&OpenOptions { fsync: policy, ..options.clone() });
     let open = || open_as(&options);
     let files = first.target.persistent.then(|| Files::of(&job.directory));
-    // The pairs are prepared: memory used from here on is the engine's.
+    // The pairs and the ledger of their versions are prepared: memory used from here on is the engine's.
     let base = ProcessUsage::of_self().memory;
     let (engine, load_seconds) = loaded(&open_as, &options, &data, &live, &first.workload)?;
     let mut session = MeasuredStore {
@@ -339,8 +343,17 @@ impl MeasuredStore<'_> {
 
 /// Reads values that the engine should hold, all or a random sample of `job.verified`, and compares them.
 fn verify(engine: &dyn Engine, data: &Data, live: &KeyLedger, job: &Job) -> Verified {
-    let Some(first) = job.cells.first().filter(|_| live.count() > 0) else { return Verified::default() };
-    let reads = first.workload.verification(live.count(), job.verified);
+    job.cells
+        .first()
+        .map_or_else(Verified::default, |first| verified(engine, data, live, &first.workload, job.verified))
+}
+
+/// Reads the values of the keys of `workload`, all or a random sample of `most`, and compares them.
+fn verified(engine: &dyn Engine, data: &Data, live: &KeyLedger, workload: &Workload, most: u64) -> Verified {
+    if live.count() == 0 {
+        return Verified::default();
+    }
+    let reads = workload.verification(live.range(), most);
     Verified::of(InProcessBench::new(engine, data, live).run(&[&reads], ProcessUsage::default))
 }
 
@@ -372,7 +385,7 @@ mod tests {
     use super::*;
     use crate::{
         bench::{result::Size, run::process_usage},
-        engine::{Kind, Location},
+        engine::{Batch, Kind, Location, WriteOp},
     };
     use std::cell::RefCell;
 
@@ -396,6 +409,33 @@ mod tests {
         assert_eq!(*opened.borrow(), [Fsync::No, Fsync::Always]);
         assert!(seconds.is_some());
         assert_eq!((engine.count().unwrap(), live.count()), (3000, 3000));
+    }
+
+    /// Numbers of popped keys lie among those of the others, and the last key is lost.
+    #[test]
+    fn after_pops_every_key_that_is_left_is_read() {
+        let workload = Workload { keys: 100, ..Workload::of([(Operation::Get, 1.0)], 1) };
+        let data = Data::new(&workload).unwrap();
+        let live = KeyLedger::new(data.capacity());
+        let options = OpenOptions::new(Location::Memory, Fsync::No);
+        let engine = Kind::find("btree").unwrap().open(&options).unwrap();
+        InProcessBench::new(&*engine, &data, &live).run(&[&workload.load()], ProcessUsage::default);
+        let mut key = Vec::new();
+        let mut remove = |index| {
+            data.key(index, &mut key);
+            engine.write(&Batch::of(&[WriteOp::Delete { key: &key }]), false).unwrap();
+        };
+        let popped: Vec<u64> = (1..60).collect();
+        popped.iter().copied().for_each(&mut remove);
+        live.mark_removed(&popped);
+        let found = || {
+            let mut measurement = Measurement::default();
+            verified(&*engine, &data, &live, &workload, u64::MAX).add_to(&mut measurement);
+            (measurement.verified_values, measurement.wrong_values)
+        };
+        assert_eq!(found(), (Some(41), 0));
+        remove(99);
+        assert_eq!(found(), (Some(40), 1));
     }
 
     /// A cell that scans the data file reads it once: nothing else reads the file before or after.

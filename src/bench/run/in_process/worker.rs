@@ -146,8 +146,12 @@ impl<'b> Worker<'b> {
                 if start >= end.time {
                     break;
                 }
-                Pace::wait(&self.clock, start);
-                self.recorder.began(start, self.clock.now());
+                // After a write that waits for its batch, `now` is the intended start of that write, and this start may be
+                // past.
+                if self.clock.now() < start {
+                    Pace::wait(&self.clock, start);
+                    self.recorder.began(start, self.clock.now());
+                }
             }
             left -= 1;
             let operation = mix.pick(|| self.chooser.random());
@@ -428,6 +432,8 @@ impl<'b> Worker<'b> {
         };
         let (data, live) = (self.bench.data, self.bench.live);
         let index = self.bounds(index);
+        // A scan need not visit keys that are inserted after it has begun.
+        let (_, end) = live.range();
         let range = KeyRange {
             start: Bound::Included(&self.key),
             end: self.range_end.as_deref().map_or(Bound::Unbounded, Bound::Excluded),
@@ -464,7 +470,7 @@ impl<'b> Worker<'b> {
         match (outcome, fault) {
             (Err(error), _) => self.recorder.fault(Fault::Error(format!("scan: {error}"))),
             (Ok(()), Some(fault)) => self.recorder.fault(Fault::Wrong(fault)),
-            (Ok(()), None) if visited < length && !self.may_end(index, visited) => {
+            (Ok(()), None) if visited < length && !self.may_end(index, visited, end) => {
                 self.recorder
                     .fault(Fault::Miss(format!("scan from key {index} ended after {visited} pairs")));
             }
@@ -486,10 +492,10 @@ impl<'b> Worker<'b> {
     }
 
     /// Returns `true` if a correct scan from the key with the number `index` may end after `visited` pairs,
-    /// fewer than it was asked for. The keys after a hashed key are estimated, because only their mean number
-    /// is known.
-    fn may_end(&self, index: u64, visited: u32) -> bool {
-        let (first, end) = self.bench.live.range();
+    /// fewer than it was asked for, when the keys up to the number `end` existed as it began. The keys after a hashed key
+    /// are estimated, because only their mean number is known.
+    fn may_end(&self, index: u64, visited: u32, end: u64) -> bool {
+        let (first, _) = self.bench.live.range();
         if self.bench.is_reference || self.bench.live.is_deleted(index) {
             return true;
         }

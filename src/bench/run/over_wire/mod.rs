@@ -168,7 +168,7 @@ impl WireBench {
         if self.live.count() == 0 {
             return Ok(Verified::default());
         }
-        let reads = workload.verification(self.live.count(), most);
+        let reads = workload.verification(self.live.range(), most);
         let reads = Workload { threads: LOAD_CLIENTS, batch: LOAD_PIPELINE, ..reads };
         Ok(Verified::of(self.run(&[&reads], &ProcessUsage::default)?))
     }
