@@ -14,8 +14,8 @@ pub struct Calibrate {
     /// Directory for the stores; must be on a disk for the columns of bytes written
     #[arg(long, value_name = "DIR", default_value = "kvbench-calibrate.tmp")]
     dir: PathBuf,
-    /// Where to save the outcome, which `kvbench bench` records in its results [default:
-    /// $XDG_CACHE_HOME/kvbench/calibration-COMMIT.json]
+    /// Where to save the outcome; `kvbench bench` reads only that in the default place, and records it in its results
+    /// [default: $XDG_CACHE_HOME/kvbench/calibration-COMMIT.json]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print every metric with its expected value, before the summary

@@ -38,7 +38,7 @@ pub struct Serve {
     /// Under everysec, writes wait for the disk while the oldest unsynced write is older than this
     #[arg(long, value_name = "SECONDS", default_value_t = MAX_UNSYNCED.as_secs(), value_parser = time(TimeUnit::Seconds, 1..=3600), help_heading = "Store")]
     max_unsynced: u64,
-    /// Memory for the engine's cache (`kvbench stores` says how each engine uses it)
+    /// Memory for the engine's cache (`kvbench stores NAME` says how the engine uses it)
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = positive_size, help_heading = "Store")]
     cache_size: ByteSize,
     /// Largest size of the data file of LMDB and MDBX; reserves address space, not memory or disk

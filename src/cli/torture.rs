@@ -43,7 +43,7 @@ pub struct Torture {
     /// The fault: kill of the process, power cut, full disk, or failing writes and syncs (eio)
     #[arg(long, value_enum, value_delimiter = ',', default_value = "kill")]
     mode: Vec<Mode>,
-    /// Rounds for each store, policy and mode; a round injects one to four faults, some of them while the store opens
+    /// Rounds for each store, policy and mode; a round injects one to six faults, some of them while the store opens
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = count::<u64>(1..=u64::MAX))]
     rounds: u64,
     /// Start no new round of a store, policy and mode after this time

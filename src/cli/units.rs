@@ -3,23 +3,26 @@
 use bytesize::ByteSize;
 use std::ops::RangeInclusive;
 
-/// Suffixes of counts (`5m` is 5,000,000), with their factors.
-const COUNTS: &[(&str, f64)] = &[("k", 1e3), ("m", 1e6), ("g", 1e9)];
+/// Unit behind a number: its suffix, and its size as a numerator and a denominator, because no float is exactly 0.001.
+type Unit = (&'static str, f64, f64);
+
+/// Units of counts (`5m` is 5,000,000).
+const COUNTS: &[Unit] = &[("k", 1e3, 1.0), ("m", 1e6, 1.0), ("g", 1e9, 1.0)];
 
 /// Maximum number of keys or operations of a benchmark. It allows the program to multiply it by small factors.
 #[cfg(feature = "bench")]
 pub(super) const MOST_OPERATIONS: u64 = 1_000_000_000_000_000;
 
-/// Suffixes of times, with their lengths in seconds.
-const TIMES: &[(&str, f64)] = &[
-    ("us", 1e-6),
-    ("ms", 1e-3),
-    ("s", 1.0),
-    ("sec", 1.0),
-    ("m", 60.0),
-    ("min", 60.0),
-    ("h", 3600.0),
-    ("d", 86_400.0),
+/// Units of times, in seconds.
+const TIMES: &[Unit] = &[
+    ("us", 1.0, 1e6),
+    ("ms", 1.0, 1e3),
+    ("s", 1.0, 1.0),
+    ("sec", 1.0, 1.0),
+    ("m", 60.0, 1.0),
+    ("min", 60.0, 1.0),
+    ("h", 3600.0, 1.0),
+    ("d", 86_400.0, 1.0),
 ];
 
 /// Unit of a flag's value, a time, if the value names no unit of its own.
@@ -48,14 +51,14 @@ impl TimeUnit {
     }
 }
 
-/// Returns the number at the start of `text`, times the factor of the unit behind it; a number without a unit is
+/// Returns the number at the start of `text`, times the size of the unit behind it; a number without a unit is
 /// multiplied by 1. `None` if `text` is no such number.
-fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+fn scaled(text: &str, units: &[Unit]) -> Option<f64> {
     let text = text.trim().replace('_', "").to_ascii_lowercase();
     let number = text.parse().ok().or_else(|| {
         let (number, unit) = text.split_at(text.find(|letter: char| letter.is_ascii_alphabetic())?);
-        let (_, factor) = units.iter().find(|(name, _)| *name == unit)?;
-        Some(number.trim().parse::<f64>().ok()? * factor)
+        let (_, numerator, denominator) = units.iter().find(|(suffix, ..)| *suffix == unit)?;
+        Some(number.trim().parse::<f64>().ok()? * numerator / denominator)
     });
     number.filter(|number| number.is_finite())
 }
@@ -190,5 +193,12 @@ mod tests {
         assert!(
             seconds("-1s").is_err() && positive_seconds("0").is_err() && positive_seconds("nan").is_err()
         );
+    }
+
+    #[test]
+    fn a_time_with_a_unit_is_the_same_number_as_in_seconds() {
+        for (text, number) in [("410ms", 0.41), ("100us", 0.0001), ("1.1ms", 0.0011), ("0.3s", 0.3)] {
+            assert_eq!(seconds(text), Ok(number), "{text}");
+        }
     }
 }

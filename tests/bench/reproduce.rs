@@ -176,6 +176,28 @@ fn xdag_has_two_sizes_and_the_file_itself() {
     assert_eq!(left, ["result.json"], "the blocks are gone");
 }
 
+/// No publication has rows of rates; those of this run follow its rows.
+#[test]
+fn cells_at_a_rate_have_rows_of_their_own() {
+    for flags in [
+        &["smallnest", "--keys", "100", "--seconds", "0.05", "--stores", "map"][..],
+        &["xdag", "--keys", "50", "--stores", "btree"],
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let (text, _) = done(dir.path(), &[flags, &["--rates", "500"]].concat());
+        for section in text.split("\n## ").skip(1).take(4) {
+            for case in ["get at 500/s", "getmixed at 500/s", "setmixed at 500/s"] {
+                let ours = line(section, &[case, "ours"]);
+                assert!(
+                    ours.iter().any(|part| part.parse().is_ok_and(|value: f64| value > 0.0)),
+                    "{section}"
+                );
+            }
+            assert!(!section.contains("| source "), "the file's rows are those of the same work: {section}");
+        }
+    }
+}
+
 #[test]
 fn redbs_table_is_whole() {
     let dir = tempfile::tempdir().unwrap();

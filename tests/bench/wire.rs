@@ -1,14 +1,15 @@
 //! The load generator.
 
 use crate::{
-    support::Server,
-    support::bench::{bench, measurement, read, result_of, stderr},
+    support::bench::{bench, command, measurement, read, result_of, stderr},
+    support::{RunToEnd, Server},
 };
 use kvbench::bench::result::{Access, Operation};
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{
     io::{Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    process::Command,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
@@ -49,6 +50,23 @@ fn a_pipeline_counts_what_was_asked_for() {
     assert!((0.35..0.45).contains(&share), "{share}");
     assert!(measured.cpu_us_per_operation.is_some() && measured.peak_memory_bytes.is_some());
     assert!(measured.disk_bytes.unwrap() > 3000 * 116);
+}
+
+/// A login sets the one limit low, and lets a process raise it to the other.
+#[test]
+fn a_low_soft_limit_of_open_files_is_raised_for_all_clients() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = "--wire --stores map --fsync memory --threads 300 --operations 3000 --keys 100";
+    let run = command(dir.path(), &flags.split(' ').collect::<Vec<_>>());
+    let output = Command::new("sh")
+        .current_dir(dir.path())
+        .args(["-c", "ulimit -Sn 256 && exec \"$0\" \"$@\""])
+        .arg(run.get_program())
+        .args(run.get_args())
+        .run_to_end();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let run = read(dir.path());
+    assert_eq!(measurement(&run.samples[0].outcome).operations, 3000);
 }
 
 /// A server refuses the map size of a store without a memory map, and a user may give it for other stores of a run.

@@ -133,3 +133,29 @@ fn the_reference_run_says_before_what_it_needs() {
     assert_eq!(times.len(), EXPERIMENTS.len(), "{text}");
     assert!(times.iter().sum::<f64>() <= MINUTES, "{text}");
 }
+
+/// A result says whether its program was calibrated, so another program in the same directory is calibrated too.
+#[test]
+fn the_reference_run_calibrates_each_program_once() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (dir, program) = (temporary.path().join("reference"), temporary.path().join("program"));
+    let calibrations = || {
+        let names = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.to_str().unwrap().starts_with("calibration-")).count()
+    };
+    for (version, expected) in [(1, 1), (1, 1), (2, 2)] {
+        // Written by another process: a file that this one has open for writing cannot be started.
+        let text = format!(
+            r#"#!/bin/sh
+# Version {version}: only lists a store, and does nothing.
+[ "$1" != stores ] || echo '{{"name":"btree","status":"stable","memory_resident":false,"ordered":true}}'
+"#
+        );
+        let mut write = Command::new("sh");
+        write.args(["-c", r#"printf %s "$2" > "$1" && chmod +x "$1""#, "sh"]).arg(&program).arg(text);
+        assert!(write.run_to_end().status.success());
+        let output = script(&dir, &[]).env("KVBENCH", &program).run_to_end();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(calibrations(), expected, "version {version}");
+    }
+}

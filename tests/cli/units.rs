@@ -68,6 +68,7 @@ fn errors_of_numbers_show_an_example() {
         (&["bench", "--value-bytes", "1s"], "64KiB"),
         (&["bench", "--seconds", "1KiB"], "30s"),
         (&["bench", "--rate", "fast"], "20k"),
+        (&["bench", "--foreign", "101"], "from 0 to 100, such as 10%"),
         (&["--timeout", "soon"], "5m"),
         (&["--cache-size", "much"], "1GB"),
         (&["--cache-size", "0"], "1 byte or more"),

@@ -153,6 +153,8 @@ pub fn summary(figures: &[Figure]) -> Result<Calibration, Error> {
         |is: fn(&Figure) -> bool| figures.iter().filter(|figure| is(figure)).map(Figure::name).collect();
     let (failed, undecided): (Vec<_>, Vec<_>) = (names(Figure::is_wrong), names(Figure::is_undecided));
     let worst = figures.iter().filter(|figure| figure.counts_as_error() && !figure.is_undecided());
+    // JSON has no infinite numbers. A metric whose error is infinite is one of `failed`.
+    let worst = worst.filter(|figure| figure.error().is_finite());
     let worst = worst.max_by(|a, b| a.error().total_cmp(&b.error()));
     let program = stored_calibration::program().map_err(in_file(Path::new("this program")))?;
     Ok(Calibration {
@@ -349,6 +351,25 @@ mod tests {
         let all = [verified, undecided, wrong];
         let text = metric_table::summary_text(&all, &summary(&all).unwrap());
         assert!(text.contains("over the wire: 3 metrics of 1 workloads, 1 wrong, 1 undecided\n"), "{text}");
+    }
+
+    #[test]
+    fn a_summary_without_a_measured_value_can_be_saved_and_read() {
+        let missing = Figure {
+            workload: "kinds".into(),
+            access: Access::InProcess,
+            column: "operations",
+            unit: crate::bench::result::metric::Unit::Count,
+            truth: 10.0,
+            allowed: 10.0..=11.0,
+            decided_to: f64::INFINITY,
+            measured: None,
+        };
+        let measured = Figure { column: "hits", measured: Some(11.0), ..missing.clone() };
+        let json = serde_json::to_string(&summary(&[missing, measured]).unwrap()).unwrap();
+        let read: Calibration = serde_json::from_str(&json).unwrap();
+        assert_eq!((read.passed, read.failed), (false, vec!["operations of kinds in process".to_owned()]));
+        assert_eq!((read.worst_error, read.worst_figure.as_str()), (0.1, "hits of kinds in process"));
     }
 
     #[test]

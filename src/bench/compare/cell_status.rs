@@ -5,11 +5,12 @@
 pub(super) enum CellStatus {
     /// Both runs have a value of a compared metric of the cell.
     Figures,
-    /// The cell failed in the second run, but not in the first.
+    /// The cell failed in the second run, and the first run measured it without a failure.
     FailsNow,
-    /// The cell failed in the first run, but not in the second.
+    /// The cell failed in the first run, at least in one repetition, and the second run measured it without a failure.
     Mended,
-    /// The cell failed in both runs, or no compared metric has a value in both.
+    /// The cell failed in both runs, or failed in one and was not measured in the other, or no compared metric has a
+    /// value in both.
     NoFigures,
     /// Both runs measured the cell, but the first has no value of a compared metric, so nothing can have become worse.
     NothingToCompare,

@@ -233,11 +233,11 @@ fn is_beyond(aspect: ComparedMetric, ratio: f64, limit: f64) -> bool {
 
 fn state(first: &Run, second: &Run, cell: &Cell, has_figures: bool) -> CellStatus {
     let id = &cell.id;
-    let is_measured = |run: &Run| run.measurements(id).next().is_some();
+    let is_measured = |run: &Run| run.measurements(id).next().is_some() && run.unsupported(id).is_none();
     match (first.has_failed(id), second.has_failed(id)) {
         (true, true) => CellStatus::NoFigures,
-        (false, true) => CellStatus::FailsNow,
-        (true, false) => CellStatus::Mended,
+        (false, true) if is_measured(first) => CellStatus::FailsNow,
+        (true, false) if is_measured(second) => CellStatus::Mended,
         _ if first.unsupported(id).or(second.unsupported(id)).is_some() => CellStatus::Unsupported,
         (false, false) if has_figures => CellStatus::Figures,
         (false, false)
@@ -245,7 +245,7 @@ fn state(first: &Run, second: &Run, cell: &Cell, has_figures: bool) -> CellStatu
         {
             CellStatus::NothingToCompare
         }
-        (false, false) => CellStatus::NoFigures,
+        _ => CellStatus::NoFigures,
     }
 }
 

@@ -46,8 +46,8 @@ pub(super) fn of(compared: &Compared<'_>, limit: f64) -> Vec<String> {
     gaps
 }
 
-/// Returns one clause for each reason why cells measured in the first run have no comparable measurement in the
-/// second, with the number of such cells. Cells that fail in the second run only are not counted: they are losses.
+/// Returns one clause for each reason why cells measured in the first run are not compared, with the number of such
+/// cells. Cells that fail in the second run only are not counted: they are losses.
 fn lost(compared: &Compared<'_>) -> Vec<String> {
     let first = compared.first;
     let measured = |id: &str| first.measurements(id).next().is_some() && first.unsupported(id).is_none();
@@ -58,6 +58,7 @@ fn lost(compared: &Compared<'_>) -> Vec<String> {
     let missing = compared.only_first.iter().filter(|id| had(id)).count();
     let reasons = [
         (count(&[CellStatus::OtherWork]), "did other work, or had other settings"),
+        (count(&[CellStatus::Mended]), "failed in some of its repetitions, so they are not compared"),
         (
             count(&[CellStatus::NoFigures, CellStatus::Unsupported]),
             "have no value to compare in the second run",

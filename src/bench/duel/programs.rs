@@ -48,8 +48,8 @@ pub enum Error {
     #[error("--base and --head are both {name} {version}; name two versions")]
     SameVersion { name: String, version: String },
     #[error(
-        "--crate {0}: no store of this build is made with it; `kvbench stores` shows the crates, and another build may \
-        have more"
+        "--crate {0}: no store of this build is made with it; `kvbench stores --json` shows the crates, and another build \
+        may have more"
     )]
     NoEngineOfCrate(String),
     #[error(

@@ -87,6 +87,11 @@ impl StoreColumns<'_> {
     }
 }
 
+/// Returns the rows `published`, and behind them those that only `cells` have: the rows of cells at a rate.
+fn rows_with_own<'r>(published: &[&'r str], cells: impl Iterator<Item = &'r Cell>) -> Vec<&'r str> {
+    distinct(published.iter().copied().chain(cells.map(|cell| cell.row.as_str())))
+}
+
 fn rate(ours: &OwnMetrics<'_>, cell: &Cell) -> String {
     ours.figure(Some(cell), |m| Some(m.throughput), |rate| format!("{rate:.0}"))
 }
@@ -99,7 +104,7 @@ fn time(ours: &OwnMetrics<'_>, cell: &Cell, divisor: u32) -> String {
 
 /// Returns smallnest's tables and charts: throughput and "time", with and without sync, of two machines.
 pub(super) fn smallnest(facts: &Published, ours: &OwnMetrics<'_>) -> String {
-    let rows = ["set", "get", "setmixed", "getmixed", "del"];
+    let rows = rows_with_own(&["set", "get", "setmixed", "getmixed", "del"], ours.cells());
     let levels = [("nofsync", Fsync::No), ("fsync", Fsync::Always)]
         .map(|(word, fsync)| (word, Durability::Files(fsync)));
     let mut text = String::new();
@@ -111,7 +116,7 @@ pub(super) fn smallnest(facts: &Published, ours: &OwnMetrics<'_>) -> String {
             let is_time = quantity == "time";
             let layout = StoreColumns {
                 heading: "case",
-                rows: rows.into(),
+                rows: rows.clone(),
                 published: published.collect(),
                 columns: ours.columns(durability),
                 find: &|row, column| ours.cell(row, column, durability),
@@ -148,9 +153,11 @@ pub(super) fn xdag(facts: &Published, ours: &OwnMetrics<'_>) -> String {
             let in_table = |row: &str, column: &str| {
                 ours.cells().find(|cell| cell.table == *ours_name && cell.row == row && cell.column == column)
             };
+            // The cells that read the file of blocks itself are found by the rows of the same work.
+            let of_stores = ours.cells().filter(|cell| cell.table == *ours_name && cell.column != "XDAG");
             let layout = StoreColumns {
                 heading: "case",
-                rows: vec!["set", "setmixed", "get", "get by key", "getmixed", "del"],
+                rows: rows_with_own(&["set", "setmixed", "get", "get by key", "getmixed", "del"], of_stores),
                 published: published.map(|table| (machine_of(table), table)).collect(),
                 columns: distinct(
                     ours.cells().filter(|cell| cell.table == *ours_name).map(|cell| cell.column.as_str()),

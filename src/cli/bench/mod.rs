@@ -48,7 +48,12 @@ Examples:
   kvbench bench --find-rate 'p99<5ms' --stores rocksdb,lmdb --mix get=0.9,update=0.1 --fsync everysec
   kvbench bench --minutes 30 --stores rocksdb,lmdb --mix get=0.5,update=0.5 --fsync no
   kvbench bench --suite kvbench --target 127.0.0.1:6379 --target-name redis
-To continue a run that was stopped, or in which a measurement failed, repeat the command with --resume.";
+To continue a run that was stopped, or in which a measurement failed, repeat the command with --resume.
+
+Exit code: 0, also when the verdict is \"cannot tell\"; 1 when a measurement failed, when stores that were to do equal \
+work did not, or when a file could not be read or written; 2 when the command line cannot be measured as it is (such as a \
+result that exists, too little disk space, or a condition that is not met); 128 plus the number of the signal that \
+stopped it.";
 
 /// Options of `kvbench bench`.
 #[derive(Args, Debug)]
@@ -328,7 +333,8 @@ impl Bench {
             commits: self.commits,
             wire: self.wire.wire,
             target: self.wire.foreign()?,
-            seconds: self.seconds.or(self.minutes.map(|minutes| minutes * 60.0)),
+            // Whole milliseconds: 0.57 minutes are 34.2 s, not 34.199999999999996 s.
+            seconds: self.seconds.or(self.minutes.map(|minutes| (minutes * 60e3).round() / 1e3)),
             is_soak: self.minutes.is_some(),
             rate_goal: self.find_rate,
             operations: self.operations,

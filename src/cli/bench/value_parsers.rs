@@ -72,11 +72,12 @@ pub(super) fn mix(text: &str) -> Result<Mix, String> {
     Ok(Mix(parts))
 }
 
-/// Parses a latency that must be kept: `p99<5ms`.
+/// Parses a latency that must be kept, in whole nanoseconds: `p99<5ms`.
 pub(super) fn latency_goal(text: &str) -> Result<LatencyGoal, String> {
     let goal = text.split_once('<').and_then(|(name, time)| {
         let (of, _) = Percentile::ALL.into_iter().find(|(_, known)| *known == name.trim())?;
-        Some(LatencyGoal { of, below_us: units::positive_seconds(time.trim()).ok()? * 1e6 })
+        let nanoseconds = (units::positive_seconds(time.trim()).ok()? * 1e9).round();
+        (nanoseconds > 0.0).then_some(LatencyGoal { of, below_us: nanoseconds / 1e3 })
     });
     goal.ok_or_else(|| "it must be p50, p90, p99, p99.9 or max, <, and a time, such as 'p99<5ms'".into())
 }
@@ -171,16 +172,19 @@ pub(in crate::cli) fn cpus(text: &str) -> Result<Cpus, String> {
 
 /// Parses a percentage from 0 to below 100, with or without the sign, as a fraction: `10%` is 0.1.
 pub(in crate::cli) fn percent(text: &str) -> Result<f64, String> {
-    let number: f64 = text.strip_suffix('%').unwrap_or(text).trim().parse().map_err(|_| wrong_percent())?;
-    if (0.0..100.0).contains(&number) { Ok(number / 100.0) } else { Err(wrong_percent()) }
+    let below_100 = fraction_of_percent(text).filter(|fraction| *fraction < 1.0);
+    below_100.ok_or_else(|| "it must be a percentage from 0 to below 100, such as 10%".to_owned())
 }
 
 /// Parses a percentage from 0 to 100, with or without the sign, as a fraction: `100%` is 1.0.
 pub(in crate::cli) fn percent_to_100(text: &str) -> Result<f64, String> {
-    match text.strip_suffix('%').unwrap_or(text).trim() {
-        "100" => Ok(1.0),
-        less => percent(less),
-    }
+    fraction_of_percent(text).ok_or_else(|| "it must be a percentage from 0 to 100, such as 10%".to_owned())
+}
+
+/// Returns a percentage from 0 to 100, with or without the sign, as a fraction; `None` if `text` is no such number.
+fn fraction_of_percent(text: &str) -> Option<f64> {
+    let number: f64 = text.strip_suffix('%').unwrap_or(text).trim().parse().ok()?;
+    (0.0..=100.0).contains(&number).then_some(number / 100.0)
 }
 
 /// Parses the difference below which stores count as equal, in percent with or without the sign: `3%`.
@@ -189,6 +193,35 @@ pub(in crate::cli) fn detect(text: &str) -> Result<Margin, String> {
     margin.ok_or_else(|| "it must be a percentage above 0 and at most 100, such as 3%".to_owned())
 }
 
-fn wrong_percent() -> String {
-    "it must be a percentage from 0 to below 100, such as 10%".to_owned()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latency_goals_are_whole_nanoseconds() {
+        for (text, of, below_us) in [
+            ("p99<100us", Percentile::P99, 100.0),
+            ("p99.9 < 5ms", Percentile::P999, 5000.0),
+            ("max<0.0000015", Percentile::Max, 1.5),
+        ] {
+            assert_eq!(latency_goal(text), Ok(LatencyGoal { of, below_us }), "{text}");
+        }
+        for text in ["p99", "p98<1ms", "p99<0", "p99<0.0001us"] {
+            assert!(latency_goal(text).is_err_and(|error| error.contains("'p99<5ms'")), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_some_percentages_may_be_100() {
+        for (text, fraction) in [("0", 0.0), ("10%", 0.1), ("2.5 %", 0.025)] {
+            assert_eq!((percent(text), percent_to_100(text)), (Ok(fraction), Ok(fraction)), "{text}");
+        }
+        for text in ["100", "100%", "100.0"] {
+            assert_eq!(percent_to_100(text), Ok(1.0), "{text}");
+            assert!(percent(text).is_err_and(|error| error.contains("from 0 to below 100,")), "{text}");
+        }
+        for text in ["", "%", "-1", "100.1", "nan", "much"] {
+            assert!(percent_to_100(text).is_err_and(|error| error.contains("from 0 to 100,")), "{text}");
+        }
+    }
 }
