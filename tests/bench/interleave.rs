@@ -215,10 +215,48 @@ fn stores_that_do_not_fit_together_are_measured_one_by_one() {
     let output = plan(&[]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(text.contains("5 repetitions") && text.contains(", without turns: all stores of a"), "{text}");
+    assert!(text.contains("5 repetitions") && text.contains(", without turns: the stores of a"), "{text}");
     let asked = plan(&["--interleave"]);
     assert!(!asked.status.success() && stderr(&asked).contains("loaded at once"), "{}", stderr(&asked));
     assert!(plan(&["--interleave", "--no-space-check"]).status.success());
+}
+
+/// A run that goes on keeps its groups, though all stores would fit together here.
+#[test]
+fn stores_of_different_groups_are_compared_by_the_store_that_is_in_both() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut flags = READS.to_vec();
+    flags[2] = "map,btree,redb,sqlite";
+    let flags = [&flags[..], &["--budget", "5m"]].concat();
+    let mut run = result_of(dir.path(), &flags);
+    let compared = run.comparisons[0].cells.clone();
+    run.samples.retain(|sample| !compared.contains(&sample.cell));
+    run.finished = false;
+    let comparison = &mut run.comparisons[0];
+    comparison.groups = vec![vec![1, 0], vec![1, 2, 3]];
+    (comparison.slicing, comparison.looks, comparison.end) = (None, None, None);
+    comparison.blocks.clear();
+    comparison.verdicts.clear();
+    fs::write(dir.path().join("result.json"), serde_json::to_string(&run).unwrap()).unwrap();
+    let output = bench(dir.path(), &[&flags[..], &["--resume"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(stdout.contains("2 groups are loaded one after the other, each with btree"), "{stdout}");
+    let run = read(dir.path());
+    let comparison = &run.comparisons[0];
+    assert_eq!((comparison.blocks.len(), comparison.verdicts.len()), (5, 6), "{:?}", comparison.verdicts);
+    assert_eq!(comparison.slicing.as_ref().unwrap().pilot.len(), 4);
+    for (number, block) in (0..).zip(&comparison.blocks) {
+        let ran =
+            |group, store| block.slices.iter().any(|slice| (slice.group, slice.store) == (group, store));
+        for (store, groups) in [(0, [true, false]), (1, [true; 2]), (2, [false, true]), (3, [false, true])] {
+            assert_eq!([0, 1].map(|group| ran(group, store)), groups, "{store}: {block:?}");
+        }
+        for cell in &comparison.cells {
+            let of = |sample: &&Sample| sample.cell == *cell && sample.repetition == number;
+            assert_eq!(run.samples.iter().filter(of).count(), 1, "{cell}");
+        }
+    }
 }
 
 /// Over the wire, a store is stopped with its server, and its clients have no request under way then.

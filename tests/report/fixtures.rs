@@ -27,9 +27,7 @@ pub fn run(suite: &str, repetitions: u32) -> Run {
         schema: SCHEMA_VERSION,
         version: "0.1.0".to_owned(),
         started: "2026-02-03T04:05:06Z".to_owned(),
-        command: ["kvbench", "bench", "--suite", suite, "--dir", "/data/two words"]
-            .map(str::to_owned)
-            .to_vec(),
+        command: ["bench", "--suite", suite, "--dir", "/data/two words"].map(str::to_owned).to_vec(),
         suite: Some(suite.to_owned()),
         environment: Environment {
             cpu: Some("AMD EPYC 7763".to_owned()),
@@ -177,6 +175,7 @@ pub fn judge(run: &mut Run, verdict: VerdictKind, ratio: f64) {
         others_in_family: 0,
         id: run.cells[0].table.clone(),
         cells: ids,
+        groups: Vec::new(),
         margin: Margin::new(0.05).unwrap(),
         slicing: None,
         looks: None,

@@ -2,8 +2,8 @@
 
 use crate::{
     bench::result::{
-        Calibration, Environment, Run, Target, comparability::Level, metric::Unit, number_format,
-        run_file::RunFile,
+        Calibration, Environment, Run, Target, comparability::Level, interleaved_comparison::Comparison,
+        metric::Unit, number_format, run_file::RunFile,
     },
     engine::{Fsync, Kind, Location, OpenOptions, Setting, synthetic},
 };
@@ -36,7 +36,8 @@ pub fn describe(file: &RunFile) -> EnvironmentText<'_> {
         warnings.push("This run was not finished; repeat its command with --resume to continue it.");
     }
     // With --force the run could not be continued, and its result would be replaced.
-    let command: Vec<_> = run.command.iter().filter(|word| *word != "--force").cloned().collect();
+    let arguments = run.command.iter().filter(|word| *word != "--force").cloned();
+    let command: Vec<_> = std::iter::once("kvbench".to_owned()).chain(arguments).collect();
     EnvironmentText {
         title: format!("{suite}, {}", run.started),
         facts: facts(file),
@@ -170,14 +171,18 @@ fn limit(bytes: u64, driver: Option<u64>) -> String {
     }
 }
 
-/// Returns the number of repetitions of a run as text; of one with interleaved comparisons, the numbers of their blocks.
+/// Returns the number of repetitions of a run as text; of one with interleaved comparisons, the numbers of their blocks,
+/// and the groups in which their stores were loaded.
 fn repetitions(run: &Run) -> String {
     let blocks = || run.comparisons.iter().map(|comparison| comparison.blocks.len());
-    match (blocks().min(), blocks().max()) {
+    let count = match (blocks().min(), blocks().max()) {
         (Some(fewest), Some(most)) if fewest == most => format!("{most} blocks"),
         (Some(fewest), Some(most)) => format!("{fewest} to {most} blocks"),
         _ => run.repetitions.to_string(),
-    }
+    };
+    let in_groups = |one: &Comparison| Some(format!("{}: {}", one.id, one.groups_text(&run.cells)?));
+    let groups = run.comparisons.iter().filter_map(in_groups);
+    std::iter::once(count).chain(groups).collect::<Vec<_>>().join("; ")
 }
 
 /// Returns the latency of random reads of the device before and after a run with a cold cache, as text; "not measured"

@@ -253,9 +253,9 @@ fn environments(report: &Report<'_>) -> String {
         for warning in described.warnings {
             text.push_str(&format!("- **Warning**: {}\n", escape(warning)));
         }
-        // The command is an indented code block, because a fence in the command could close a fenced one.
+        // In one line, which begins with the program's name, the command cannot close the code block.
         let command = described.command.replace(['\n', '\r'], " ");
-        text.push_str(&format!("\n    {command}\n"));
+        text.push_str(&format!("\n```sh\n{command}\n```\n"));
     }
     text
 }

@@ -144,6 +144,9 @@ fn first_verdicts(text: &mut String, run: &Run) {
         };
         let seconds = number_format::duration(comparison.seconds());
         let _ = writeln!(text, "  {} blocks in {seconds}; {end}", comparison.blocks.len());
+        if let Some(groups) = comparison.groups_text(&run.cells) {
+            let _ = writeln!(text, "  {groups}");
+        }
         write_back(text, run, comparison);
         if let Some(sentence) = latencies(run, comparison) {
             let _ = writeln!(text, "  {sentence}");

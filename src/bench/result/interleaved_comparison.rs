@@ -1,10 +1,12 @@
 //! Interleaved comparison: the stores of a row of a table take turns; its measurements and verdicts.
 
 use super::{
+    Cell,
     measurement::Disturbance,
     statistics::{
         looks::Looks,
         margin::Margin,
+        mean,
         pairwise::{Pair, Pairwise, Rates},
         verdict::Verdict,
     },
@@ -21,6 +23,11 @@ pub struct Comparison {
     /// Ids of the compared cells, one for each store or, in a duel, one for each program; [`SliceRecord::store`] is an
     /// index into this list.
     pub cells: Vec<String>,
+    /// Groups of stores (indices of cells) that are loaded one group at a time, because all do not fit into memory or on
+    /// the disk together; empty if all are loaded together. The first store of each group, the anchor, is the same: stores
+    /// of different groups are compared by their ratios to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Vec<usize>>,
     /// Relative difference of rates below which two stores count as equal.
     pub margin: Margin,
     /// Length of the turns (slices) of the stores, and their work in a block; absent before the pilot has chosen them.
@@ -146,6 +153,9 @@ pub struct Block {
 pub struct SliceRecord {
     /// Index of the store's cell in the comparison's list of cells.
     pub store: usize,
+    /// Index of the group of stores that were loaded during the slice; 0 if all were loaded together.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub group: usize,
     /// Number of operations in the slice that count: those after its discarded start; 0 if the slice was too short.
     pub operations: u64,
     /// Seconds of the slice that count: those after its discarded start.
@@ -230,7 +240,8 @@ pub enum End {
     FirstBlocks,
     /// The comparison has ended because another block would exceed the time of `--budget`.
     Budget,
-    /// The comparison has ended because fewer than two stores could be measured without a failure.
+    /// The comparison has ended because fewer than two stores, or not the anchor of its groups, could be measured without
+    /// a failure.
     Failed,
 }
 
@@ -251,23 +262,19 @@ impl Block {
     /// Returns the rate of a store in the block, in operations per second: the operations that count by their time and
     /// their part of the write-back. `None` if no operation counts. `store` is the index of its cell. Verdicts use
     /// this rate.
-    #[expect(clippy::cast_precision_loss, reason = "a rate")]
     pub fn rate(&self, store: usize) -> Option<f64> {
-        let own = || self.slices.iter().filter(move |slice| slice.store == store);
-        let all: u64 = own().map(|slice| slice.operations + slice.discarded_operations).sum();
-        let write_back: f64 = own().filter_map(|slice| slice.write_back_seconds).sum();
-        // The other operations of the block have caused their part of it.
-        Some(1.0 / (1.0 / self.rate_without_write_back(store)? + write_back / all as f64))
+        rate(self.slices.iter().filter(|slice| slice.store == store))
+    }
+
+    /// Returns the rate of a store in one group of the block, in operations per second, like [`rate`](Self::rate).
+    fn rate_in(&self, group: usize, store: usize) -> Option<f64> {
+        rate(self.slices.iter().filter(|slice| (slice.group, slice.store) == (group, store)))
     }
 
     /// Returns the rate of a store in the block, in operations per second, without the time of the write-back after its
     /// slices. `None` if no operations count. `store` is the index of its cell.
-    #[expect(clippy::cast_precision_loss, reason = "a rate")]
     pub fn rate_without_write_back(&self, store: usize) -> Option<f64> {
-        let own = || self.slices.iter().filter(move |slice| slice.store == store);
-        let operations: u64 = own().map(|slice| slice.operations).sum();
-        let seconds: f64 = own().map(|slice| slice.seconds).sum();
-        (operations > 0 && seconds > 0.0).then(|| operations as f64 / seconds)
+        rate_without_write_back(self.slices.iter().filter(|slice| slice.store == store))
     }
 
     /// Returns `true` if at least one slice of the block was followed by write-back: deferred work and a sync of the
@@ -281,6 +288,25 @@ impl Block {
     pub fn left_device_busy(&self) -> bool {
         self.slices.iter().any(|slice| slice.left_device_busy)
     }
+}
+
+/// Returns the rate in `slices` in operations per second, with their part of the write-back; `None` if no operation
+/// counts.
+#[expect(clippy::cast_precision_loss, reason = "a rate")]
+fn rate<'s>(slices: impl Iterator<Item = &'s SliceRecord> + Clone) -> Option<f64> {
+    let all: u64 = slices.clone().map(|slice| slice.operations + slice.discarded_operations).sum();
+    let write_back: f64 = slices.clone().filter_map(|slice| slice.write_back_seconds).sum();
+    // The other operations of the block have caused their part of it.
+    Some(1.0 / (1.0 / rate_without_write_back(slices)? + write_back / all as f64))
+}
+
+/// Returns the rate in `slices` in operations per second, without the time of their write-back; `None` if no operation
+/// counts.
+#[expect(clippy::cast_precision_loss, reason = "a rate")]
+fn rate_without_write_back<'s>(slices: impl Iterator<Item = &'s SliceRecord> + Clone) -> Option<f64> {
+    let operations: u64 = slices.clone().map(|slice| slice.operations).sum();
+    let seconds: f64 = slices.map(|slice| slice.seconds).sum();
+    (operations > 0 && seconds > 0.0).then(|| operations as f64 / seconds)
 }
 
 impl PairVerdict {
@@ -333,17 +359,61 @@ impl Comparison {
         pilot + self.blocks.iter().map(|block| block.seconds).sum::<f64>()
     }
 
+    /// Returns a sentence about the groups in which the stores are loaded, or `None` if all are loaded together. `cells`
+    /// are those of the run.
+    pub fn groups_text(&self, cells: &[Cell]) -> Option<String> {
+        let id = self.cells.get(self.anchor()?)?;
+        let anchor = &cells.iter().find(|cell| cell.id == *id)?.column;
+        Some(format!(
+            "the stores do not fit into memory or on the disk together, so {} groups are loaded one after the other, each \
+             with {anchor}; stores of different groups are compared by their ratios to it, which widens their intervals",
+            self.groups.len()
+        ))
+    }
+
+    /// Returns the index of the anchor, the store that is in each group; `None` if all stores are loaded together.
+    pub fn anchor(&self) -> Option<usize> {
+        self.groups.first()?.first().copied()
+    }
+
+    /// Returns those of `stores` (indices of cells) that are loaded together, for each group of which at least two are
+    /// there, with the index of the group.
+    pub fn loaded_together(&self, stores: &[usize]) -> Vec<(usize, Vec<usize>)> {
+        if self.groups.is_empty() {
+            return vec![(0, stores.to_vec())];
+        }
+        let own = |group: &Vec<usize>| group.iter().copied().filter(|store| stores.contains(store)).collect();
+        let groups = self.groups.iter().map(own).enumerate();
+        groups.filter(|(_, group): &(usize, Vec<usize>)| group.len() > 1).collect()
+    }
+
     /// Returns, for each of `stores` (indices of cells), the natural logarithm of its operations per second by block
-    /// number, without the blocks in which it has no rate.
+    /// number, without the blocks in which it has no rate. Where stores are loaded in groups, the difference of two
+    /// logarithms is that of the ratios to the anchor, each in its own group.
     pub fn rates(&self, stores: &[usize]) -> Vec<BTreeMap<u32, f64>> {
         let of = |store: &usize| {
             let rates = (0..).zip(&self.blocks).filter_map(|(number, block)| {
-                let rate = block.rate(*store)?;
-                Some((number, rate.ln()))
+                let rate = match self.anchor() {
+                    None => block.rate(*store)?.ln(),
+                    Some(anchor) => self.rate_by_anchor(block, *store, anchor)?,
+                };
+                Some((number, rate))
             });
             rates.collect()
         };
         stores.iter().map(of).collect()
+    }
+
+    /// Returns the natural logarithm of a store's rate in a block, as if the anchor had had its mean rate in each group;
+    /// `None` if the store or, in its group, the anchor has no rate.
+    fn rate_by_anchor(&self, block: &Block, store: usize, anchor: usize) -> Option<f64> {
+        let of_anchor = |group: usize| Some(block.rate_in(group, anchor)?.ln());
+        let mean = mean(&(0..self.groups.len()).filter_map(of_anchor).collect::<Vec<_>>())?;
+        if store == anchor {
+            return Some(mean);
+        }
+        let group = self.groups.iter().position(|group| group.contains(&store))?;
+        Some(block.rate_in(group, store)?.ln() - of_anchor(group)? + mean)
     }
 
     /// Compares all pairs of `stores` (indices of cells) with the blocks of the latest planned evaluation, and replaces
@@ -368,5 +438,45 @@ impl Comparison {
         };
         self.verdicts = pairwise.pairs().iter().filter_map(verdict).collect();
         pairwise.is_decided()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The machine is twice as fast while the second group is loaded, which the anchor shows.
+    #[test]
+    fn stores_of_different_groups_are_compared_by_their_anchor() {
+        let slice = |(group, store, operations): (usize, usize, u64)| SliceRecord {
+            store,
+            group,
+            operations,
+            seconds: 1.0,
+            discarded_operations: 0,
+            discarded_seconds: 0.0,
+            write_back_seconds: None,
+            left_device_busy: false,
+        };
+        let slices = [(0, 1, 100), (0, 0, 300), (1, 1, 200), (1, 2, 600), (1, 3, 200)].map(slice).into();
+        let comparison = Comparison {
+            id: "custom".into(),
+            cells: ["a", "anchor", "b", "c"].map(str::to_owned).into(),
+            groups: vec![vec![1, 0], vec![1, 2, 3]],
+            margin: Margin::default(),
+            slicing: None,
+            looks: None,
+            blocks: vec![Block { seed: 0, slices, disturbance: None, seconds: 1.0 }],
+            verdicts: Vec::new(),
+            end: None,
+            others_in_family: 0,
+        };
+        let rates = comparison.rates(&[0, 1, 2, 3]);
+        let ratio = |one: usize, other: usize| (rates[one][&0] - rates[other][&0]).exp();
+        for (one, other, expected) in [(0, 1, 3.0), (0, 2, 1.0), (0, 3, 3.0), (2, 1, 3.0), (2, 3, 3.0)] {
+            assert!((ratio(one, other) - expected).abs() < 1e-9, "{one} and {other}: {}", ratio(one, other));
+        }
+        assert_eq!(comparison.loaded_together(&[0, 1, 3]), [(0, vec![1, 0]), (1, vec![1, 3])]);
+        assert_eq!(comparison.loaded_together(&[0, 1]), [(0, vec![1, 0])]);
     }
 }

@@ -5,6 +5,7 @@ use super::{
     attempts::verified_at_most,
     comparisons, find_rate, free_space,
     interleave::{BLOCK_SECONDS, LEAST_WRITTEN, PILOT_BLOCKS},
+    needed_disk,
     order::jobs,
     planned, verification,
 };
@@ -78,12 +79,17 @@ pub fn text(options: &Options) -> Result<String, Error> {
         "{} cells in {} processes, {repeated}\ntime: {time}\ndisk: up to {} in {}{free}\nresult: {}\n",
         plan.cells.len(),
         jobs.len(),
-        number_format::short(Unit::Bytes, free_space::needed_by(options, &plan.cells)),
+        number_format::short(Unit::Bytes, needed_disk(&comparisons, &plan.cells)),
         place.display(),
         options.output.display(),
     );
     if let Some(reason) = against_turns {
         let _ = writeln!(text, "{NO_TURNS}: {reason}");
+    }
+    for comparison in &comparisons {
+        if let Some(groups) = comparison.groups_text(&plan.cells) {
+            let _ = writeln!(text, "{}: {groups}", comparison.id);
+        }
     }
     for reason in &plan.left_out {
         let _ = writeln!(text, "left out: {reason}");

@@ -17,13 +17,12 @@ const MAPPED: f64 = 2.0;
 /// Maximum size of a store's files while it rewrites them, as a multiple of the bytes of its keys and values.
 const REWRITTEN: f64 = 3.0;
 
-/// Returns an error message if the stores of `cells` may need more than the free space of `--dir` or than `--map-size`.
-/// Checks nothing with `--no-space-check`.
-pub(super) fn check(options: &Options, cells: &[Cell]) -> Result<(), String> {
+/// Returns an error message if the run, which may need `needed` bytes on disk, may need more than the free space of
+/// `--dir`, or one of `cells` more than `--map-size`. Checks nothing with `--no-space-check`.
+pub(super) fn check(options: &Options, cells: &[Cell], needed: f64) -> Result<(), String> {
     if options.ignores_space {
         return Ok(());
     }
-    let needed = needed_by(options, cells);
     let short = |bytes| number_format::short(Unit::Bytes, bytes);
     if let Some(free) = of(&options.directory).filter(|free| needed > *free) {
         return Err(format!(
@@ -53,22 +52,9 @@ pub(super) fn check(options: &Options, cells: &[Cell]) -> Result<(), String> {
 }
 
 /// Returns an estimate of the bytes that the largest store of the cells needs on disk.
-fn needed(cells: &[Cell]) -> f64 {
+pub(super) fn needed(cells: &[Cell]) -> f64 {
     let on_disk = cells.iter().filter(|cell| cell.target.persistent && cell.target.address.is_none());
     REWRITTEN * on_disk.map(|cell| cell.workload.most_bytes()).fold(0.0, f64::max)
-}
-
-/// Returns an estimate of the bytes that a run needs on disk: those of its largest store or, if stores take turns,
-/// those of all stores of the largest row of a table, which are loaded at once.
-pub(super) fn needed_by(options: &Options, cells: &[Cell]) -> f64 {
-    if options.interleave.is_none() {
-        return needed(cells);
-    }
-    let row = |one: &Cell| {
-        let own = cells.iter().filter(|cell| (&cell.table, &cell.row) == (&one.table, &one.row));
-        own.map(|cell| needed(std::slice::from_ref(cell))).sum()
-    };
-    cells.iter().map(row).fold(0.0, f64::max)
 }
 
 /// Returns `true` if less than 1 MiB is free on the disk of `directory`, so that it counts as full.

@@ -55,6 +55,7 @@ use crate::{
 use attempts::{job, undisturbed};
 use find_rate::Lengths;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use interleave::Room;
 use job_messages::Report;
 use memory_limit::MemoryGroup;
 pub(in crate::bench) use resource_meter::LEAST_USER_BYTES;
@@ -167,17 +168,27 @@ fn planned(options: &Options) -> Result<Planned, Error> {
 
 /// Returns the interleaved comparisons of a run with these options and cells; none without turns.
 fn comparisons(options: &Options, cells: &[Cell]) -> Vec<Comparison> {
-    options.interleave.map(|interleave| interleave::comparisons(cells, interleave)).unwrap_or_default()
+    let room = || Room::of(options);
+    options
+        .interleave
+        .map(|interleave| interleave::comparisons(cells, interleave, room()))
+        .unwrap_or_default()
+}
+
+/// Returns an estimate of the bytes that a run needs on disk: those of its largest store or, if stores take turns, those
+/// of the stores that a comparison loads together.
+fn needed_disk(comparisons: &[Comparison], cells: &[Cell]) -> f64 {
+    free_space::needed(cells).max(interleave::needed(comparisons, cells).disk)
 }
 
 /// Returns an error if the stores may need more than the free space, than `--map-size` or, if they take turns, than the
 /// available memory. Checks nothing with `--no-space-check`.
 fn check_space(options: &Options, cells: &[Cell]) -> Result<(), Error> {
-    let memory = || match options.ignores_space {
-        true => Ok(()),
-        false => interleave::check_memory(&comparisons(options, cells), cells),
-    };
-    free_space::check(options, cells).and_then(|()| memory()).map_err(Error::NoSpace)
+    let comparisons = comparisons(options, cells);
+    let memory = || interleave::check_memory(&comparisons, cells, Room::of(options));
+    free_space::check(options, cells, needed_disk(&comparisons, cells))
+        .and_then(|()| memory())
+        .map_err(Error::NoSpace)
 }
 
 /// Returns the run in a result file that is continued or replaced.

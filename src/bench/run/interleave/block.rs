@@ -101,6 +101,7 @@ fn record(store: usize, report: &SliceReport, discarded_seconds: f64) -> SliceRe
     let discarded_operations = report.bins.iter().take(bins).sum();
     SliceRecord {
         store,
+        group: 0,
         operations: report.operations() - discarded_operations,
         seconds: (report.nanoseconds - discarded) as f64 / 1e9,
         discarded_operations,

@@ -4,7 +4,8 @@
 //! with its own load, and all have one seed. Blocks are measured until an evaluation decides the comparison, the planned
 //! number of blocks is measured (see [`statistics`](crate::bench::result::statistics)), without `--detect` five blocks
 //! are measured, the budget of time is used up, or fewer than two stores are left that have not failed. In a duel a
-//! table has one store, and its instances are processes of two programs.
+//! table has one store, and its instances are processes of two programs. Stores that do not fit into memory or on the disk
+//! together are loaded in groups, one after the other in each block, and one store is in all of them.
 
 pub mod block;
 pub mod instance;
@@ -17,13 +18,14 @@ pub mod turns;
 use super::{
     attempts::job_in,
     error::Error,
-    interference, interrupt,
+    free_space, interference, interrupt,
     job_messages::{self, Job, Report},
     process_usage, resource_meter,
     result_writer::{record, save, stopped},
 };
 use crate::{
     bench::{
+        data::key_ledger::KeyLedger,
         plan::{
             options::{Interleave, Options},
             suites,
@@ -53,13 +55,72 @@ pub(super) const BLOCK_SECONDS: f64 = 2.0;
 pub(super) const LEAST_WRITTEN: f64 = 3.0;
 /// Length of the pilot, as a multiple of that of a block.
 pub(super) const PILOT_BLOCKS: f64 = 1.5;
-/// Memory in bytes that must stay free when all stores are loaded; at most three quarters of the available memory.
+/// Memory in bytes that must stay free when stores are loaded; at most three quarters of the available memory.
 const FREE_MEMORY: f64 = 2_147_483_648.0;
+
+/// Memory and disk for the stores that are loaded together, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Room {
+    memory: f64,
+    pub disk: f64,
+}
+
+impl Room {
+    /// Returns the available memory, less what must stay free, and the free space of the disk of a run; infinite where
+    /// these are unknown, and with `--no-space-check`.
+    pub fn of(options: &Options) -> Self {
+        let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let available = process_usage::field(&text, "MemAvailable:").filter(|_| !options.ignores_space);
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let available = available.map_or(f64::INFINITY, |kib| (kib << 10) as f64);
+        let free = free_space::of(&options.directory).filter(|_| !options.ignores_space);
+        Self { memory: (available - FREE_MEMORY).max(available / 4.0), disk: free.unwrap_or(f64::INFINITY) }
+    }
+
+    /// Returns an estimate of what the store of a cell needs of memory and disk.
+    fn needed(cell: &Cell) -> Self {
+        Self { memory: memory(cell), disk: free_space::needed(std::slice::from_ref(cell)) }
+    }
+
+    /// Returns what the stores of several cells need together.
+    fn sum(needed: impl IntoIterator<Item = Self>) -> Self {
+        let none = Self { memory: 0.0, disk: 0.0 };
+        needed.into_iter().fold(none, |a, b| Self { memory: a.memory + b.memory, disk: a.disk + b.disk })
+    }
+
+    fn holds(self, needed: Self) -> bool {
+        needed.memory <= self.memory && needed.disk <= self.disk
+    }
+
+    /// Returns groups of stores that fit into this room, one at a time, each begun by the store that needs the least;
+    /// none if all stores fit together. `needed` is what each store needs. A store that does not fit together with the
+    /// first one has a group of its own with it.
+    fn groups(self, needed: &[Self]) -> Vec<Vec<usize>> {
+        let of = |store: &usize| needed.get(*store).copied();
+        if needed.len() < 3 || self.holds(Self::sum(needed.iter().copied())) {
+            return Vec::new();
+        }
+        let part = |store: &usize| of(store).map_or(0.0, |of| of.memory / self.memory + of.disk / self.disk);
+        let Some(anchor) = (0..needed.len()).min_by(|a, b| part(a).total_cmp(&part(b))) else {
+            return Vec::new();
+        };
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        for store in (0..needed.len()).filter(|store| *store != anchor) {
+            let fits =
+                |group: &Vec<usize>| self.holds(Self::sum(group.iter().chain([&store]).filter_map(of)));
+            match groups.last_mut().filter(|group| fits(group)) {
+                Some(group) => group.push(store),
+                None => groups.push(vec![anchor, store]),
+            }
+        }
+        groups
+    }
+}
 
 /// Returns the comparisons of a run: one for each row of a table with at least two cells, of two stores or, in a duel, of
 /// one store in two programs. Cells that only fill or empty the store are in none, nor are those that their store cannot
 /// run, except in a duel, whose answer names them.
-pub(super) fn comparisons(cells: &[Cell], interleave: Interleave) -> Vec<Comparison> {
+pub(super) fn comparisons(cells: &[Cell], interleave: Interleave, room: Room) -> Vec<Comparison> {
     let cells: Vec<&Cell> = cells.iter().filter(|cell| !cell.reference).collect();
     let is_duel = cells.iter().any(|cell| cell.target.side.is_some());
     let is_able = |cell: &Cell| is_duel || unsupported_reason(cell).is_none();
@@ -69,8 +130,10 @@ pub(super) fn comparisons(cells: &[Cell], interleave: Interleave) -> Vec<Compari
     let comparison = |(table, row): (String, String)| {
         let is_only_row = cells.iter().all(|cell| cell.table != table || cell.row == row);
         let own = compared.iter().filter(|cell| (&cell.table, &cell.row) == (&table, &row));
+        let needed: Vec<Room> = own.clone().map(|cell| Room::needed(cell)).collect();
         Comparison {
             cells: own.map(|cell| cell.id.clone()).collect(),
+            groups: room.groups(&needed),
             id: if is_only_row { table } else { format!("{table}; {row}") },
             margin: interleave.detect.unwrap_or_default(),
             slicing: None,
@@ -90,38 +153,48 @@ pub(super) fn comparisons(cells: &[Cell], interleave: Interleave) -> Vec<Compari
     all
 }
 
-/// Returns an error message if the stores of a table may need more memory than is available without [`FREE_MEMORY`],
-/// since all of them are loaded at once. Returns no error if the available memory is unknown.
-pub(super) fn check_memory(comparisons: &[Comparison], cells: &[Cell]) -> Result<(), String> {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let Some(kib) = process_usage::field(&text, "MemAvailable:") else { return Ok(()) };
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    let available = (kib << 10) as f64;
-    let allowed = (available - FREE_MEMORY).max(available / 4.0);
-    let needed = |comparison: &Comparison| {
-        let own = cells.iter().filter(|cell| comparison.cells.contains(&cell.id));
-        own.map(memory).sum::<f64>()
+/// Returns an estimate of what the stores need that the comparisons load together, the largest of all memory and the
+/// largest of all disk.
+pub(super) fn needed(comparisons: &[Comparison], cells: &[Cell]) -> Room {
+    let of = |comparison: &Comparison, stores: &[usize]| {
+        let ids = stores.iter().filter_map(|store| comparison.cells.get(*store));
+        let own = ids.filter_map(|id| cells.iter().find(|cell| cell.id == *id));
+        Room::sum(own.map(Room::needed))
     };
-    let needed = comparisons.iter().map(needed).fold(0.0, f64::max);
+    let each = comparisons.iter().flat_map(|comparison| {
+        let all: Vec<usize> = (0..comparison.cells.len()).collect();
+        comparison.loaded_together(&all).into_iter().map(move |(_, stores)| of(comparison, &stores))
+    });
+    let none = Room { memory: 0.0, disk: 0.0 };
+    each.fold(none, |a, b| Room { memory: a.memory.max(b.memory), disk: a.disk.max(b.disk) })
+}
+
+/// Returns an error message if the stores that a comparison loads together may need more memory than is available.
+pub(super) fn check_memory(comparisons: &[Comparison], cells: &[Cell], room: Room) -> Result<(), String> {
+    let needed = needed(comparisons, cells);
     let short = |bytes| number_format::short(Unit::Bytes, bytes);
-    match needed > allowed {
+    match needed.memory > room.memory {
         true => Err(format!(
-            "all stores of a comparison are loaded at once and may need {} of memory, of which {} may be used; take fewer \
-             --stores or --keys, or add --no-space-check or --repetitions 5",
-            short(needed),
-            short(allowed)
+            "the stores of a comparison are loaded at once, two at least, and may need {} of memory, of which {} may be \
+             used; take fewer --stores or --keys, or add --no-space-check or --repetitions 5",
+            short(needed.memory),
+            short(room.memory)
         )),
         false => Ok(()),
     }
 }
 
 /// Returns an estimate of the bytes of memory that the store of a cell needs: twice its data, but for a store that
-/// reads from files at most its cache.
+/// reads from files at most its cache; and the driver's versions of values that are updated.
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
 fn memory(cell: &Cell) -> f64 {
     let data = 2.0 * cell.workload.most_bytes();
     let holds_all = synthetic::info(&cell.target.store).is_none_or(|info| info.capabilities.memory_resident);
-    if holds_all || !cell.target.persistent { data } else { data.min(cell.target.cache_bytes as f64) }
+    let versions =
+        if cell.workload.updates() { KeyLedger::version_bytes(cell.workload.most_keys()) } else { 0 };
+    let own =
+        if holds_all || !cell.target.persistent { data } else { data.min(cell.target.cache_bytes as f64) };
+    own + versions as f64
 }
 
 /// Measures all comparisons of a run. Ends with an error if a signal stops the run.
@@ -168,6 +241,20 @@ impl Measured {
         }
     }
 
+    /// Adds reports of stores. Of several of one store, the anchor, the first failure is kept or, without one, the first
+    /// report.
+    fn add(&mut self, reports: impl IntoIterator<Item = Report>) {
+        for report in reports {
+            match self.reports.iter_mut().find(|known| known.cell == report.cell) {
+                None => self.reports.push(report),
+                Some(known) if known.outcome.failure().is_none() && report.outcome.failure().is_some() => {
+                    *known = report
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
     /// Returns `true` if a store has failed or its measurement is not valid.
     fn has_failed(&self) -> bool {
         self.reports.iter().any(|report| report.outcome.failure().is_some())
@@ -187,6 +274,10 @@ impl Controller<'_> {
     fn compare(&mut self, run: &mut Run, mut comparison: Comparison) -> Result<(), Error> {
         while comparison.end.is_none() {
             let stores = run.sound_stores(&comparison);
+            if let Some(groups) = comparison.groups_text(&run.cells).filter(|_| comparison.slicing.is_none())
+            {
+                eprintln!("kvbench: {}: {groups}", comparison.id);
+            }
             let was_planned = comparison.looks.is_some();
             comparison.end = stopping_rule::next(&mut comparison, &stores, self.limits);
             // After the end, the verdicts are printed with this sentence.
@@ -217,18 +308,28 @@ impl Controller<'_> {
         stores: &[usize],
     ) -> Result<Option<End>, Error> {
         let began = Instant::now();
-        let Loaded { mut instances, reports } = self.load(run, comparison, stores, None);
-        let load_seconds = began.elapsed().as_secs_f64();
         let budget = self.limits.budget_seconds;
-        // The first evaluation needs five blocks. The verification at the end of a block takes half as long as its loads.
-        let block_seconds = (budget / (f64::from(FIRST_LOOK) + PILOT_BLOCKS) - 1.5 * load_seconds).max(0.0);
         let seconds = self.options.wanted_seconds().unwrap_or(BLOCK_SECONDS);
-        let needs = requirements(run, comparison, seconds, block_seconds);
-        let slicing = needs.and_then(|needs| pilot::run_pilot(&mut instances, needs));
-        refuse_signal(self.options, run)?;
-        let over = instances.into_iter().filter(Instance::is_over).flat_map(Instance::finish);
-        let failed = reports.into_iter().chain(over).filter(|report| report.outcome.failure().is_some());
-        record(run, failed.collect(), 0, None);
+        let needs = |load_seconds: f64| {
+            // The first evaluation needs five blocks. The verification at the end of a block takes half as long as its
+            // loads.
+            let blocks = f64::from(FIRST_LOOK) + PILOT_BLOCKS;
+            let block_seconds = (budget / blocks - 1.5 * load_seconds).max(0.0);
+            requirements(run, comparison, seconds, block_seconds)
+        };
+        let (mut load_seconds, mut pilots, mut failed) = (0.0, Vec::new(), Vec::new());
+        for (_, stores) in comparison.loaded_together(stores) {
+            let loading = Instant::now();
+            let Loaded { mut instances, reports } = self.load(run, comparison, &stores, None);
+            load_seconds += loading.elapsed().as_secs_f64();
+            pilots.extend(needs(load_seconds).and_then(|needs| pilot::run_pilot(&mut instances, needs)));
+            refuse_signal(self.options, run)?;
+            let over = instances.into_iter().filter(Instance::is_over).flat_map(Instance::finish);
+            failed
+                .extend(reports.into_iter().chain(over).filter(|report| report.outcome.failure().is_some()));
+        }
+        let slicing = needs(load_seconds).and_then(|needs| pilot::of_groups(&pilots, needs));
+        record(run, failed, 0, None);
         let Some(slicing) = slicing else { return Ok(Some(End::Failed)) };
         let slicing = Slicing { seconds: began.elapsed().as_secs_f64(), load_seconds, ..slicing };
         let text = slicing_text(&slicing);
@@ -299,15 +400,22 @@ impl Controller<'_> {
         let watch = interference::CpuWatch::start();
         let number = comparison.blocks.len();
         let mut random = SmallRng::seed_from_u64(stopping_rule::seed(!self.options.seed, Some(number)));
-        // Always loaded first, a store could always get the better memory.
-        let mut order = stores.to_vec();
-        order.shuffle(&mut random);
-        let Loaded { mut instances, mut reports } = self.load(run, comparison, &order, Some(number));
-        let slices = block::run_block(&mut instances, slicing, &mut random);
-        if interrupt::received().is_none() {
-            reports.extend(instances.into_iter().flat_map(Instance::finish));
+        let mut measured = Measured::default();
+        let mut groups = comparison.loaded_together(stores);
+        groups.shuffle(&mut random);
+        for (group, mut order) in groups {
+            // Always loaded first, a store could always get the better memory.
+            order.shuffle(&mut random);
+            let Loaded { mut instances, reports } = self.load(run, comparison, &order, Some(number));
+            let slices = block::run_block(&mut instances, slicing, &mut random);
+            measured.slices.extend(slices.into_iter().map(|slice| SliceRecord { group, ..slice }));
+            measured.add(reports);
+            if interrupt::received().is_some() {
+                break;
+            }
+            measured.add(instances.into_iter().flat_map(Instance::finish));
         }
-        Measured { slices, reports, disturbance: watch.end() }
+        Measured { disturbance: watch.end(), ..measured }
     }
 
     /// Starts and loads an instance of each of `stores` (indices in the comparison), and runs it for the warm-up.
@@ -387,4 +495,25 @@ fn slicing_text(slicing: &Slicing) -> String {
         slicing.slice_seconds * 1e3,
         slicing.discarded_seconds * 1e3
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stores_that_do_not_fit_together_form_groups_with_the_smallest() {
+        let room = Room { memory: 23.0, disk: 100.0 };
+        let stores = |memory: &[f64], disk| -> Vec<Room> {
+            memory.iter().map(|memory| Room { memory: *memory, disk }).collect()
+        };
+        let none: [Vec<usize>; 0] = [];
+        assert_eq!(room.groups(&stores(&[10.0, 2.0, 10.0], 30.0)), none);
+        assert_eq!(room.groups(&stores(&[10.0, 2.0, 10.0, 10.0], 20.0)), [vec![1, 0, 2], vec![1, 3]]);
+        assert_eq!(room.groups(&stores(&[3.0, 2.0, 3.0, 3.0], 40.0)), [vec![1, 0], vec![1, 2], vec![1, 3]]);
+        // Two stores are compared together or not at all.
+        assert_eq!(room.groups(&stores(&[20.0, 20.0], 30.0)), none);
+        let endless = Room { memory: f64::INFINITY, disk: f64::INFINITY };
+        assert_eq!(endless.groups(&stores(&[1e30, 1e30, 1e30], 1e30)), none);
+    }
 }

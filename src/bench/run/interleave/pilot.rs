@@ -102,6 +102,24 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
     }
 }
 
+/// Returns the slices and the work of a block of stores that are loaded in groups, from the pilots of the groups: the
+/// longest slices, and the longest time at their start that does not count. `None` without a pilot.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole milliseconds")]
+pub fn of_groups(pilots: &[Slicing], needs: Requirements) -> Option<Slicing> {
+    let longest = |seconds: fn(&Slicing) -> f64| pilots.iter().map(seconds).reduce(f64::max);
+    let length = nanoseconds(longest(|pilot| pilot.slice_seconds)?);
+    let discarded = (longest(|pilot| pilot.discarded_seconds)? * 1e3).round() as usize;
+    let mut rates: Vec<PilotRate> = Vec::new();
+    for rate in pilots.iter().flat_map(|pilot| &pilot.pilot) {
+        // The anchor is in each group.
+        if rates.iter().all(|known| known.store != rate.store) {
+            rates.push(rate.clone());
+        }
+    }
+    let is_like_alone = pilots.iter().all(|pilot| pilot.is_like_alone);
+    Some(Slicing { is_like_alone, ..slicing(rates, needs, length, discarded) })
+}
+
 /// Returns the slices and the work of a block, for slices of `length` nanoseconds of which the first `discarded`
 /// milliseconds do not count.
 #[expect(clippy::cast_precision_loss, reason = "seconds")]

@@ -16,7 +16,7 @@ use crate::bench::{
 /// one does.
 pub fn next(comparison: &mut Comparison, stores: &[usize], limits: Interleave) -> Option<End> {
     let blocks = u32::try_from(comparison.blocks.len()).unwrap_or(u32::MAX);
-    if stores.len() < 2 {
+    if stores.len() < 2 || comparison.anchor().is_some_and(|anchor| !stores.contains(&anchor)) {
         return Some(End::Failed);
     }
     let affordable =
@@ -152,6 +152,7 @@ mod tests {
         Comparison {
             id: "custom".into(),
             cells: vec!["one".into(), "other".into()],
+            groups: Vec::new(),
             margin: Default::default(),
             slicing: Some(slicing),
             looks: None,
