@@ -52,20 +52,21 @@ fn line(text: &mut String, figures: &[(&str, Option<String>)], width: usize) {
     }
 }
 
-/// Appends a line on the commits since `last`, which only kvbench reports: clients per commit, and latencies.
+/// Appends a line on the commits since `last`, which only kvbench reports: clients per commit, and latencies. The
+/// percentiles are those since the start of the server, and are left out without a commit since `last`.
 fn commits(text: &mut String, last: &InfoSnapshot, now: &InfoSnapshot, seconds: f64, width: usize) {
     let grown = |name: &str| Some((now.number(name)? - last.number(name)?).max(0.0));
     let Some(commits) = grown("commits") else { return };
     let mean = |name: &str| Some(grown(name)? / commits).filter(|mean| mean.is_finite());
-    let micros = |name: &str| now.number(name).filter(|micros| *micros > 0.0).map(time);
+    let percentile = |name: &str| now.number(name).filter(|micros| commits > 0.0 && *micros > 0.0).map(time);
     line(
         text,
         &[
             ("commits/s", Some(count(commits / seconds))),
             ("clients per commit", mean("commit_clients_total").map(|mean| format!("{mean:.1}"))),
             ("mean commit", mean("commit_usec_total").map(time)),
-            ("commit p99", micros("commit_usec_p99")),
-            ("sync p99", micros("sync_usec_p99")),
+            ("commit p99 since the start", percentile("commit_usec_p99")),
+            ("sync p99 since the start", percentile("sync_usec_p99")),
             ("oldest unsynced", now.number("oldest_unsynced_ms").map(|millis| time(millis * 1000.0))),
         ],
         width,
@@ -227,6 +228,24 @@ mod tests {
             "no times of calls before the interval: {picture}"
         );
         assert!(picture.contains("p50 to p99.9: of whole steps since the start of the server"), "{picture}");
+    }
+
+    /// They would look like those of present commits.
+    #[test]
+    fn percentiles_of_commits_say_since_when_and_need_a_commit() {
+        let info = |commits: u64| {
+            InfoSnapshot::parse(&format!(
+                "kvbench_version:1.2.3\r\ncommits:{commits}\r\ncommit_usec_p99:2500\r\nsync_usec_p99:900\r\n"
+            ))
+        };
+        let picture = render("here:1", &info(10), &info(20), 200);
+        assert!(
+            picture.contains("   commit p99 since the start 2.50 ms   sync p99 since the start 900.0 us\n"),
+            "{picture}"
+        );
+        let picture = render("here:1", &info(20), &info(20), 200);
+        assert!(picture.contains("commits/s 0\n"), "{picture}");
+        assert!(!picture.contains("commit p99") && !picture.contains("sync p99"), "{picture}");
     }
 
     #[test]

@@ -199,6 +199,66 @@ fn the_smaller_footprint_is_the_better_one() {
     assert_eq!(row(run, "lmdb").rsplit(" | ").next(), Some("0.50 (0.50\u{2013}0.50)"));
 }
 
+/// Adds a cell of each store, with this size on disk for each byte of keys and values.
+fn add_sizes(run: &mut Run, row: &str, work: (Operation, Option<u64>), sizes: &[(&str, LossClass, f64)]) {
+    for (store, power_cut, size) in sizes {
+        let mut target = fixtures::target(store, "no");
+        target.loses = Some(Loses { kill: LossClass::Nothing, power_cut: *power_cut });
+        let mut workload = fixtures::workload(row, &[(work.0, 1.0)]);
+        workload.operations = work.1;
+        let measured = Measurement { space_amplification: Some(*size), ..fixtures::measurement(100.0) };
+        let cell = fixtures::cell("sizes", row, store, target, workload);
+        fixtures::add_outcomes(run, cell, vec![Outcome::Measured(measured); 3]);
+    }
+}
+
+/// The size of a fresh load says little of a store that is in use. A size loses no writes, so the loss bounds do not
+/// matter.
+#[test]
+fn the_footprint_after_overwrites_comes_before_that_of_a_fresh_load() {
+    let scope = |run: &Run| {
+        let (_dir, markdown) = report(std::slice::from_ref(run), "report.md");
+        let line = markdown.lines().find(|line| line.starts_with("- **Footprint** (")).unwrap();
+        line.split_once("values, ").unwrap().1.split_once("): ").unwrap().0.to_owned()
+    };
+    let sizes = |lmdb, redb| [("lmdb", LossClass::Everything, lmdb), ("redb", LossClass::Buffer, redb)];
+    let loaded = (Operation::Insert, Some(1_000_000));
+    let mut run = fixtures::run("sizes", 3);
+    add_sizes(&mut run, "load", loaded, &sizes(2.0, 1.0));
+    assert!(verdict(run.clone(), "Footprint").starts_with("redb. In process, fsync no. load."));
+    assert_eq!(scope(&run), "of a freshly loaded store");
+    add_sizes(&mut run, "update", (Operation::Update, None), &sizes(2.0, 3.0));
+    assert!(verdict(run.clone(), "Footprint").starts_with("lmdb. In process, fsync no. update."));
+    assert_eq!(scope(&run), "after values were overwritten or deleted");
+    // As many values as there are keys: the same work in every run.
+    add_sizes(&mut run, "overwrite", (Operation::Update, Some(1_000_000)), &sizes(4.0, 2.0));
+    assert!(verdict(run.clone(), "Footprint").starts_with("redb. In process, fsync no. overwrite."));
+    assert_eq!(scope(&run), "after at least as many values were overwritten as there are keys");
+    assert_eq!(row(run.clone(), "lmdb").rsplit(" | ").next(), Some("0.50 (0.50\u{2013}0.50)"));
+    // A store of which only the other size is known has done other work.
+    add_sizes(&mut run, "load", loaded, &[("map", LossClass::Unwritten, 1.0)]);
+    assert_eq!(row(run.clone(), "map").rsplit(" | ").next(), Some("other work"));
+    // The matrix has one column of this name.
+    let (_dir, markdown) = report(&[run], "report.md");
+    assert_eq!(markdown.matches("- **Footprint** (").count(), 1, "{markdown}");
+}
+
+#[test]
+fn sizes_and_times_to_open_of_cold_cells_are_left_out() {
+    let mut run = fixtures::run("sizes", 3);
+    let sizes = [("lmdb", LossClass::Everything, 2.0), ("redb", LossClass::Buffer, 1.0)];
+    add_sizes(&mut run, "get", (Operation::Get, None), &sizes);
+    for sample in &mut run.samples {
+        let Outcome::Measured(measured) = &mut sample.outcome else { panic!() };
+        measured.reopen_seconds = Some(if sample.cell.contains("lmdb") { 0.001 } else { 0.002 });
+    }
+    for (is_cold, footprint, reopen) in [(false, "redb", "lmdb"), (true, "not measured.", "not measured.")] {
+        run.environment.cold = is_cold.then(|| "fadvise".to_owned());
+        let found = ["Footprint", "Reopen"].map(|scenario| verdict(run.clone(), scenario));
+        assert!(found[0].starts_with(footprint) && found[1].starts_with(reopen), "{found:?}");
+    }
+}
+
 /// The cells of a group leave one set of files, which is one footprint.
 #[test]
 fn a_group_has_one_footprint() {

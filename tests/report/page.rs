@@ -137,6 +137,40 @@ fn the_chooser_compares_stores_within_a_repetition() {
     assert_eq!(left(&answer(&run, &[]), "headline"), "Too few repetitions for a verdict");
 }
 
+/// Adds work of other values, in which btree is the faster store.
+fn with_large_values(run: &mut Run) {
+    for (store, factor) in [("map", 0.5), ("btree", 1.0)] {
+        let mut work = fixtures::workload("large", &[(Operation::Get, 0.5), (Operation::Update, 0.5)]);
+        work.value_bytes = Size::Fixed(4096);
+        let cell = fixtures::cell("duel", "large", store, fixtures::target(store, "everysec"), work);
+        fixtures::add(run, cell, &CALM.map(|one| one * factor));
+    }
+}
+
+/// A store of small values may be slow with large ones.
+#[test]
+fn the_chooser_answers_by_work_on_values_of_about_the_asked_size() {
+    let mut run = mixed([&CALM, &CALM.map(|one| one / 2.0)]);
+    let dom = answer(&run, &[("value", "1000-2000")]);
+    assert_eq!(left(&dom, "headline"), "Not measured with values of 1000 to 2000 bytes");
+    assert_eq!(
+        left(&dom, "reason"),
+        "In work of 50% reads with values of 256 bytes: map, 2.00\u{d7} as fast as btree."
+    );
+    assert!(left(&dom, "full").contains(" --value-bytes 1000-2000 "), "{}", left(&dom, "full"));
+    with_large_values(&mut run);
+    for (bytes, store) in [("512", "map"), ("2048-8000", "btree")] {
+        let dom = answer(&run, &[("value", bytes)]);
+        assert_eq!((left(&dom, "headline"), left(&dom, "full")), (store, ""), "{bytes}");
+    }
+}
+
+#[test]
+fn the_chooser_shows_a_small_ratio_with_two_digits() {
+    let dom = answer(&mixed([&CALM, &CALM.map(|one| one * 0.004)]), &[]);
+    assert!(left(&dom, "ranking").contains("btree0.0040p99 "), "{}", left(&dom, "ranking"));
+}
+
 /// The page tests all pairs as the other reports do, and uses their words.
 #[test]
 fn the_chooser_calls_stores_equal_or_cannot_tell() {

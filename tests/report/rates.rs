@@ -3,7 +3,10 @@
 use crate::{fixtures, report};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use flate2::read::ZlibDecoder;
-use kvbench::bench::result::Operation;
+use kvbench::{
+    bench::result::{Loses, Operation},
+    engine::LossClass,
+};
 use std::io::Read;
 
 /// The charts of a page, unpacked.
@@ -48,4 +51,26 @@ fn work_at_several_rates_is_a_line_for_each_store() {
 fn one_rate_is_no_line() {
     assert!(!page(&[Some(1000.0), None]).contains(TITLE));
     assert!(!page(&[None]).contains(TITLE));
+}
+
+/// What writes may lose decides which stores are compared, here as everywhere.
+#[test]
+fn stores_of_other_loss_bounds_share_no_chart() {
+    let drawn = |rates: &[f64]| {
+        let mut run = fixtures::run("rates", 3);
+        for (store, power_cut) in [("lmdb", LossClass::Everything), ("redb", LossClass::Unwritten)] {
+            for rate in rates {
+                let mut work = fixtures::workload("write", &[(Operation::Update, 1.0)]);
+                work.rate = Some(*rate);
+                let mut target = fixtures::target(store, "no");
+                target.loses = Some(Loses { kill: LossClass::Nothing, power_cut });
+                let cell = fixtures::cell("rates", &format!("write at {rate}/s"), store, target, work);
+                fixtures::add(&mut run, cell, &[*rate; 3]);
+            }
+        }
+        charts(&report(&[run], "report.html").1)
+    };
+    let charts = drawn(&[1000.0, 2000.0]);
+    assert_eq!(charts.matches("99th percentile of latency against offered load").count(), 2, "{charts}");
+    assert!(!drawn(&[1000.0]).contains(TITLE), "one rate is no line");
 }

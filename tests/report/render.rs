@@ -397,6 +397,56 @@ fn the_command_of_a_run_does_not_replace_its_result() {
 }
 
 #[test]
+fn the_command_of_a_run_can_be_copied_to_a_shell() {
+    let (_dir, markdown) = report(&[fixtures::small()], "report.md");
+    let block = "\n\n```sh\nkvbench bench --suite tiny --dir '/data/two words'\n```\n";
+    assert!(markdown.ends_with(block), "{markdown}");
+    let (_dir, page) = report(&[fixtures::small()], "report.html");
+    assert!(page.contains("<code>kvbench bench --suite tiny --dir "), "{page}");
+}
+
+/// A heading has the unit, because rates are shown without it.
+#[test]
+fn a_table_of_the_page_says_its_unit_and_what_is_bold() {
+    let (_dir, page) = report(&[fixtures::small()], "report.html");
+    for words in [
+        "data-caption=\"Throughput (operations/s), higher is better\"",
+        "<span class=\"what\">Throughput (operations/s), higher is better</span>",
+        "bold</strong> is better than all others of the same work (95%).</caption>",
+    ] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+}
+
+/// Runs of one suite measure the same overhead.
+#[test]
+fn the_harness_overhead_of_each_run_has_a_row() {
+    let runs = [1000.0, 2000.0, 4000.0].map(|rate| {
+        let mut run = fixtures::run("small", 1);
+        run.started = format!("2026-02-03T04:05:0{}Z", rate / 1000.0);
+        let work = fixtures::workload("get", &[(Operation::Get, 1.0)]);
+        let mut cell =
+            fixtures::cell("harness overhead", "get", "nothing", fixtures::target("nothing", "no"), work);
+        cell.reference = true;
+        fixtures::add(&mut run, cell, &[rate]);
+        run
+    });
+    let (_dir, markdown) = report(&runs, "report.md");
+    let (_, section) = markdown.split_once("\n## harness overhead\n").unwrap();
+    let (section, _) = section.split_once("### Latency").unwrap();
+    let rows: Vec<Vec<_>> = section
+        .lines()
+        .filter(|line| line.starts_with("| get"))
+        .map(|line| line.split('|').map(str::trim).filter(|part| !part.is_empty()).collect())
+        .collect();
+    assert_eq!(
+        rows,
+        [["get", "1,000"], ["get (2026-02-03T04:05:02Z)", "2,000"], ["get (2026-02-03T04:05:04Z)", "4,000"]],
+        "{markdown}"
+    );
+}
+
+#[test]
 fn an_empty_directory_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let output = kvbench(dir.path(), &["report", "."]);

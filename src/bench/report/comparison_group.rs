@@ -120,18 +120,33 @@ where
 }
 
 fn comparable(a: &Entry<'_>, b: &Entry<'_>) -> bool {
-    is_same_work(a, b)
-        && comparability::may_be_ranked(&a.cell.target, &b.cell.target, a.may_lose() || b.may_lose())
+    is_same_work(a, b) && may_be_ranked(a, b)
 }
 
-/// Returns `true` if both cells have the same workload, on the same machine and with the same cache size; that of an
-/// external server counts as equal to any.
+/// Returns `true` if two cells of the same work may be ranked by their levels (access, commit path, fsync policy) and
+/// loss bounds.
+fn may_be_ranked(a: &Entry<'_>, b: &Entry<'_>) -> bool {
+    comparability::may_be_ranked(&a.cell.target, &b.cell.target, a.may_lose() || b.may_lose())
+}
+
+/// Returns `true` if both cells could be ranked if the rates (open loop) of their workloads were equal.
+pub fn is_comparable_at_other_rates(a: &Entry<'_>, b: &Entry<'_>) -> bool {
+    let unpaced = |entry: &Entry<'_>| Workload { rate: None, ..entry.cell.workload.clone() };
+    is_same_setting(a, b) && unpaced(a) == unpaced(b) && may_be_ranked(a, b)
+}
+
+/// Returns `true` if both cells have the same workload, on the same machine and with the same cache size.
 fn is_same_work(a: &Entry<'_>, b: &Entry<'_>) -> bool {
+    a.cell.workload == b.cell.workload && is_same_setting(a, b)
+}
+
+/// Returns `true` if both cells were measured on the same machine and with the same cache size; that of an external
+/// server counts as equal to any.
+fn is_same_setting(a: &Entry<'_>, b: &Entry<'_>) -> bool {
     let foreign = |target: &Target| target.address.is_some();
     let (one, other) = (&a.cell.target, &b.cell.target);
     a.group == b.group
         && a.cell.reference == b.cell.reference
-        && a.cell.workload == b.cell.workload
         // The cache size of an external server is not known.
         && (one.cache_bytes == other.cache_bytes || foreign(one) || foreign(other))
 }

@@ -247,7 +247,7 @@ fn tabs(table: &Table<'_>) -> Vec<Tab> {
 impl Tab {
     fn new(measure: &'static Metric, table: &Table<'_>) -> Self {
         let better = if measure.better == Better::Higher { "higher" } else { "lower" };
-        let (name, title) = (measure.name, measure.title);
+        let (name, title) = (measure.name, measure.heading());
         let words = match measure.is_latency() {
             true => format!("{}; {}", measure.better.words(), table.pacing()),
             false => measure.better.words().to_owned(),

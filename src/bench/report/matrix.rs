@@ -2,15 +2,15 @@
 //! the tables of cells, after the rankings of runs with `--may-lose` and the verdict and ranking of each scenario, which
 //! are made from its columns.
 //!
-//! A column uses the cells of one level on one machine, for writes of one loss bound, and of those the workloads
-//! that the most stores have run. A store's score in a repetition is the mean of the logarithms of its metric over
-//! these workloads, so it is compared with the other stores in the same repetition. A store is named as the best only
-//! if each of the others is slower with 95% confidence, after Holm's correction for all pairs of the column. If the
-//! only workload is an interleaved comparison, and its throughput is compared, the column has the verdicts of the
-//! result file.
+//! A column uses the cells of one level on one machine, for writes of one loss bound (except for sizes on disk, which
+//! lose nothing), and of those the workloads that the most stores have run. A store's score in a repetition is the mean
+//! of the logarithms of its metric over these workloads, so it is compared with the other stores in the same repetition.
+//! A store is named as the best only if each of the others is slower with 95% confidence, after Holm's correction for
+//! all pairs of the column. If the only workload is an interleaved comparison, and its throughput is compared, the
+//! column has the verdicts of the result file.
 
 use super::{
-    comparison_group::{ComparisonGroup, Judged, contests},
+    comparison_group::{ComparisonGroup, Judged, contests, same_work},
     measured_cell::{self, Entry, State},
     report_tables::Report,
     scenarios::{SCENARIOS, Scenario},
@@ -51,7 +51,8 @@ pub struct Column {
     /// empty if nothing was measured.
     pub level: String,
     /// Loss bounds of the compared stores after a kill and a power cut, as text that follows the level. Empty for cells
-    /// that only read, with `--may-lose` (the level then has the allowed loss), and if the result file has no bounds.
+    /// that only read, for sizes on disk, with `--may-lose` (the level then has the allowed loss), and if the result
+    /// file has no bounds.
     pub losses: String,
     /// Names of the workloads that are compared.
     pub works: Vec<String>,
@@ -155,7 +156,8 @@ impl Matrix {
                 labels.push(entry.label());
             }
         }
-        let drafts: Vec<_> = SCENARIOS.iter().map(|scenario| Draft::new(report, scenario)).collect();
+        let alternatives = SCENARIOS.chunk_by(|one, other| one.title == other.title);
+        let drafts: Vec<_> = alternatives.filter_map(|ones| Draft::first_measured(report, ones)).collect();
         let columns = drafts.iter().map(Draft::column).collect();
         let row = |label: String| {
             let places = drafts.iter().map(|draft| draft.place(&label)).collect();
@@ -202,11 +204,27 @@ impl Matrix {
 }
 
 impl<'r, 'a> Draft<'r, 'a> {
+    /// Returns the column of the first of some scenarios that was measured, or else the empty column of the last one;
+    /// `None` without scenarios. Stores that were measured in another one of them only have done other work.
+    fn first_measured(report: &'r Report<'a>, scenarios: &'static [Scenario]) -> Option<Self> {
+        let mut drafts = scenarios.iter().map(|scenario| Self::new(report, scenario));
+        let measured = drafts.find(|draft| !draft.contests.is_empty());
+        let mut draft = measured.or_else(|| scenarios.last().map(Self::empty))?;
+        let fits = |entry: &&Entry<'_>| {
+            let is_of = |one: &Scenario| (one.fits)(entry) && has_figure(entry, one.measure);
+            !entry.cell.reference && scenarios.iter().any(is_of)
+        };
+        for entry in report.entries().filter(fits) {
+            draft.others.entry(entry.label()).or_insert(Difference::Work);
+        }
+        Some(draft)
+    }
+
     fn new(report: &'r Report<'a>, scenario: &'static Scenario) -> Self {
         let fits = |entry: &&Entry<'_>| !entry.cell.reference && (scenario.fits)(entry);
         let mut levels: Vec<(Class, Vec<&Entry<'a>>)> = Vec::new();
         for entry in report.entries().filter(fits) {
-            let key = Class::of(entry);
+            let key = Class::of(entry, scenario);
             match levels.iter_mut().find(|(known, _)| known.is(&key)) {
                 Some((_, entries)) => entries.push(entry),
                 None => levels.push((key, vec![entry])),
@@ -214,7 +232,7 @@ impl<'r, 'a> Draft<'r, 'a> {
         }
         let mut classes: Vec<_> = levels
             .into_iter()
-            .map(|(key, entries)| (key, common_work(entries, scenario.measure)))
+            .map(|(key, entries)| (key, common_work(entries, scenario)))
             .filter(|(_, contests)| !contests.is_empty())
             .collect();
         // The class with the most comparable stores is chosen; among equals, the one with the lowest `rank`.
@@ -229,7 +247,9 @@ impl<'r, 'a> Draft<'r, 'a> {
         let machine = if several { format!(", environment {}", group + 1) } else { String::new() };
         let first = contests.first().and_then(|one| one.entries.first());
         // The level of cells with `--may-lose` says the loss.
-        let own = first.filter(|entry| entry.may_lose() && entry.cell.target.may_lose.is_none());
+        let own = first.filter(|entry| {
+            scenario.depends_on_loss() && entry.may_lose() && entry.cell.target.may_lose.is_none()
+        });
         let losses = own.and_then(|entry| comparability::loses_words(&entry.cell.target));
         let losses = losses.map_or(String::new(), |words| format!("; {words}"));
         let mut draft = Self {
@@ -238,7 +258,7 @@ impl<'r, 'a> Draft<'r, 'a> {
             losses,
             stores: figures(&contests, scenario.measure),
             contests,
-            others: others(report.entries().filter(fits), class, scenario.measure),
+            others: others(report.entries().filter(fits), class, scenario),
             ..Self::empty(scenario)
         };
         draft.compare();
@@ -412,8 +432,8 @@ enum Difference {
 
 impl Difference {
     /// Returns the difference of a cell, which fits the scenario, from the cells of the class `column`.
-    fn of(entry: &Entry<'_>, column: Class) -> Self {
-        let class = Class::of(entry);
+    fn of(entry: &Entry<'_>, column: Class, scenario: &Scenario) -> Self {
+        let class = Class::of(entry, scenario);
         let (own, other) = (class.level, column.level);
         if class.group != column.group {
             Self::Environment(class.group + 1)
@@ -453,11 +473,11 @@ impl Difference {
 fn others<'r, 'a: 'r>(
     entries: impl Iterator<Item = &'r Entry<'a>>,
     column: Class,
-    measure: &Metric,
+    scenario: &Scenario,
 ) -> BTreeMap<String, Difference> {
     let mut others: BTreeMap<String, Difference> = BTreeMap::new();
-    for entry in entries.filter(|entry| has_figure(entry, measure)) {
-        let (label, difference) = (entry.label(), Difference::of(entry, column));
+    for entry in entries.filter(|entry| has_figure(entry, scenario.measure)) {
+        let (label, difference) = (entry.label(), Difference::of(entry, column, scenario));
         if others.get(&label).is_none_or(|known| difference < *known) {
             others.insert(label, difference);
         }
@@ -466,13 +486,13 @@ fn others<'r, 'a: 'r>(
 }
 
 /// Key of the cells that may be ranked together: equal machine, access, commit path and fsync policy, and for
-/// writes equal loss bound.
+/// writes equal loss bound, unless it does not matter in the scenario.
 #[derive(Clone, Copy)]
 struct Class {
     group: usize,
     level: Level,
     /// Loss that `--may-lose` allowed or, without it, the loss bound in the result file; nothing for cells without
-    /// writes.
+    /// writes, and for scenarios in which the loss bound does not matter.
     loses: Option<Loses>,
     /// Loss that `--may-lose` allowed or, without it, the loss bound of the first cell's store: in the result file or,
     /// without one there, of this build's engine.
@@ -480,13 +500,14 @@ struct Class {
 }
 
 impl Class {
-    fn of(entry: &Entry<'_>) -> Self {
+    fn of(entry: &Entry<'_>, scenario: &Scenario) -> Self {
         let target = &entry.cell.target;
+        let is_bounded = entry.may_lose() && scenario.depends_on_loss();
         let nothing = Loses { kill: LossClass::Nothing, power_cut: LossClass::Nothing };
         Self {
             group: entry.group,
             level: Level::of(target),
-            loses: if entry.may_lose() { target.may_lose.or(target.loses) } else { Some(nothing) },
+            loses: if is_bounded { target.may_lose.or(target.loses) } else { Some(nothing) },
             known: target.may_lose.or(comparability::loses(target)),
         }
     }
@@ -507,9 +528,10 @@ impl Class {
     }
 }
 
-/// Returns the comparison groups of `entries` in which the most stores have a value of the metric.
-fn common_work<'r, 'a>(entries: Vec<&'r Entry<'a>>, measure: &Metric) -> Vec<ComparisonGroup<'r, 'a>> {
-    let mut contests = contests(entries);
+/// Returns the comparison groups of `entries` in which the most stores have a value of the scenario's metric.
+fn common_work<'r, 'a>(entries: Vec<&'r Entry<'a>>, scenario: &Scenario) -> Vec<ComparisonGroup<'r, 'a>> {
+    let measure = scenario.measure;
+    let mut contests = if scenario.depends_on_loss() { contests(entries) } else { same_work(entries) };
     let most = contests.iter().map(|one| with_figures(one, measure).count()).max().unwrap_or(0);
     contests.retain(|one| most > 0 && with_figures(one, measure).count() == most);
     contests

@@ -197,6 +197,12 @@ impl<'a> Entry<'a> {
                 || !self.group_cells().any(deletes))
     }
 
+    /// Returns `true` if the cell, or another cell that uses the same files, overwrites or deletes values.
+    pub fn overwrites(&self) -> bool {
+        let of = |kind| matches!(kind, Operation::Update | Operation::ReadModifyWrite | Operation::Delete);
+        self.group_cells().any(|cell| cell.workload.kinds().any(of))
+    }
+
     /// Returns the cells that use the same files as this cell, itself included, in the order of the run.
     fn group_cells(&self) -> impl Iterator<Item = &'a Cell> {
         let alone = self.cell.group.is_none();

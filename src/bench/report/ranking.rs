@@ -206,17 +206,21 @@ impl<'r, 'a> Ranking<'r, 'a> {
             let near = listed(&[best, names(undecided)].concat());
             return format!(
                 "no winner{among}: cannot tell which of {near} {}{}",
-                self.superlative(true),
+                superlative(self.measure, true),
                 self.needed(undecided)
             );
         }
         if best.len() > 1 {
             let margin = self.margin;
-            return format!("{} {}{among}, equal within {margin}", listed(&best), self.superlative(false));
+            return format!(
+                "{} {}{among}, equal within {margin}",
+                listed(&best),
+                superlative(self.measure, false)
+            );
         }
         let second = slower.first().and_then(|store| self.places.get(*store));
         let by = second.and_then(|second| Some(self.times(second.to_first?, &name(second))));
-        format!("{} {}{among}{}", name(first), self.superlative(true), by.unwrap_or_default())
+        format!("{} {}{among}{}", name(first), superlative(self.measure, true), by.unwrap_or_default())
     }
 
     /// Returns what would decide the comparisons of `undecided` stores with the first, as the end of a sentence.
@@ -258,19 +262,6 @@ impl<'r, 'a> Ranking<'r, 'a> {
     pub fn shown(&self) -> Vec<ShownStore> {
         let winner = self.winner().map(|place| place.entry.cell.id.as_str());
         self.places.iter().map(|place| place.shown(self, winner)).collect()
-    }
-
-    /// Returns the predicate of the best store, or of several unless `is_one`, by the metric of the ranking: "is
-    /// fastest", "have the smallest files".
-    fn superlative(&self, is_one: bool) -> &'static str {
-        match (self.measure, is_one) {
-            (measure, true) if std::ptr::eq(measure, &P99) => "has the lowest 99th percentile of latency",
-            (measure, false) if std::ptr::eq(measure, &P99) => "have the lowest 99th percentile of latency",
-            (measure, true) if std::ptr::eq(measure, &DISK) => "has the smallest files",
-            (measure, false) if std::ptr::eq(measure, &DISK) => "have the smallest files",
-            (_, true) => "is fastest",
-            (_, false) => "are fastest",
-        }
     }
 
     /// Returns how much better the first store is than the second, with the confidence interval: ", 1.5 times as fast
@@ -446,11 +437,41 @@ fn bound(entries: &[&Entry<'_>]) -> Option<Loses> {
     Some(Loses { kill: most, power_cut: most })
 }
 
+/// Returns the predicate of the best store, or of several unless `is_one`, by the metric of a ranking: "is fastest",
+/// "have the smallest files".
+fn superlative(measure: &'static Metric, is_one: bool) -> &'static str {
+    match (measure, is_one) {
+        (measure, true) if std::ptr::eq(measure, &P99) => "has the lowest 99th percentile of latency",
+        (measure, false) if std::ptr::eq(measure, &P99) => "have the lowest 99th percentile of latency",
+        (measure, true) if std::ptr::eq(measure, &DISK) => "has the smallest files",
+        (measure, false) if std::ptr::eq(measure, &DISK) => "have the smallest files",
+        (measure, true) if measure.unit == Unit::Bytes => "reads the fewest bytes",
+        (measure, false) if measure.unit == Unit::Bytes => "read the fewest bytes",
+        (_, true) => "is fastest",
+        (_, false) => "are fastest",
+    }
+}
+
 /// Joins names as a list of a sentence: "a, b and c".
 fn listed<S: Borrow<str>>(names: &[S]) -> String {
     match names {
         [] => String::new(),
         [only] => only.borrow().to_owned(),
         [before @ .., last] => format!("{} and {}", before.join(", "), last.borrow()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Neither small files nor few bytes that are read are speed.
+    #[test]
+    fn the_best_store_is_named_by_what_was_measured() {
+        let words = |figure| [true, false].map(|is_one| superlative(metric::of_figure(figure), is_one));
+        assert_eq!(words(Figure::DeviceReadBytes), ["reads the fewest bytes", "read the fewest bytes"]);
+        assert_eq!(words(Figure::DiskBytes), ["has the smallest files", "have the smallest files"]);
+        assert_eq!(words(Figure::Milliseconds), ["is fastest", "are fastest"]);
+        assert_eq!(words(Figure::Throughput), ["is fastest", "are fastest"]);
     }
 }

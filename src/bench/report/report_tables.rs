@@ -115,7 +115,7 @@ impl<'a> Table<'a> {
         if self.at(row, column).is_some() {
             // Two cells have the same row and column: the harness overhead of several runs, or cells that
             // differ in a setting that the table does not show.
-            let other = if cell.reference { run.suite.as_deref().unwrap_or(&run.started) } else { &cell.id };
+            let other = if cell.reference { &run.started } else { &cell.id };
             row = position(&mut self.rows, &format!("{} ({other})", cell.row));
         }
         self.entries.push(Entry::new(run, cell, self.group, (row, column)));

@@ -30,8 +30,9 @@ const MOSTLY: f64 = 0.9;
 /// [`MOSTLY`], because the shares of a mix of 90% and 10% are not exact in floating point.
 const MIXED: f64 = 0.100_001;
 
-/// All scenarios, in the order of the matrix.
-pub static SCENARIOS: [Scenario; 11] = [
+/// All scenarios, in the order of the matrix. Neighbours with one title are alternatives of one column, which shows the
+/// first of them that was measured.
+pub static SCENARIOS: [Scenario; 13] = [
     Scenario {
         title: "Read-heavy",
         scope: "at least 90% reads of single keys",
@@ -87,9 +88,22 @@ pub static SCENARIOS: [Scenario; 11] = [
     },
     Scenario {
         title: "Footprint",
-        scope: "bytes on disk for each byte of keys and values",
+        scope: "bytes on disk for each byte of keys and values, after at least as many values were overwritten as there \
+                are keys",
         measure: &SPACE_AMPLIFICATION,
-        fits: |entry| is_measured_as_usual(entry) && entry.shows_space_amplification(),
+        fits: |entry| has_footprint(entry) && overwrites_all(entry),
+    },
+    Scenario {
+        title: "Footprint",
+        scope: "bytes on disk for each byte of keys and values, after values were overwritten or deleted",
+        measure: &SPACE_AMPLIFICATION,
+        fits: |entry| has_footprint(entry) && entry.overwrites(),
+    },
+    Scenario {
+        title: "Footprint",
+        scope: "bytes on disk for each byte of keys and values, of a freshly loaded store",
+        measure: &SPACE_AMPLIFICATION,
+        fits: |entry| has_footprint(entry) && !entry.overwrites(),
     },
     Scenario {
         title: "Recovery",
@@ -101,9 +115,17 @@ pub static SCENARIOS: [Scenario; 11] = [
         title: "Reopen",
         scope: "time to open a closed store again; over the wire, to start a server with its files",
         measure: &REOPEN,
-        fits: |entry| is_measured_as_usual(entry) && entry.shows_size(),
+        fits: |entry| is_measured_as_usual(entry) && !entry.is_cold() && entry.shows_size(),
     },
 ];
+
+impl Scenario {
+    /// Returns `true` if the loss bounds of the stores matter: a size on disk loses no writes, so it is compared whatever
+    /// the stores lose.
+    pub fn depends_on_loss(&self) -> bool {
+        self.measure.name != SPACE_AMPLIFICATION.name
+    }
+}
 
 /// Returns `true` if the throughput of the cell is a property of the store that may be compared with that of other
 /// cells. In an open loop it is not: it is the given rate, or the one that was found (`--find-rate`). Nor is that of a
@@ -121,6 +143,20 @@ pub fn is_measured_as_usual(entry: &Entry<'_>) -> bool {
 /// Returns `true` for a closed-loop cell that was not measured with a cold cache.
 fn is_warm(entry: &Entry<'_>) -> bool {
     is_closed_loop(entry) && !entry.is_cold()
+}
+
+/// Returns `true` if the space amplification of the cell characterises the store, and was measured with a warm cache.
+fn has_footprint(entry: &Entry<'_>) -> bool {
+    is_measured_as_usual(entry) && !entry.is_cold() && entry.shows_space_amplification()
+}
+
+/// Returns `true` if the cell overwrites a planned number of values that is at least the number of keys, such as
+/// `overwrite` of the suite storage. Of a cell that writes until a time is up, the number is not known in advance.
+#[expect(clippy::cast_precision_loss, reason = "numbers of keys are far below 2^53")]
+fn overwrites_all(entry: &Entry<'_>) -> bool {
+    let work = &entry.cell.workload;
+    let updates = share(entry, &[Operation::Update, Operation::ReadModifyWrite]);
+    work.operations.is_some_and(|count| count as f64 * updates >= work.keys.max(1) as f64)
 }
 
 /// Returns `true` if the cell allows no loss of a write after a power cut: by `--may-lose` or, without it, by the fsync

@@ -8,6 +8,16 @@ pub const TERMS: &[(&str, &str)] = &[
         batches or pipelines of 100 operations.",
     ),
     ("repetition", "One measurement of each cell, in another order each time. Tables show the median."),
+    ("block", "One repetition of stores that take turns, each with a fresh load."),
+    (
+        "equal within 3%",
+        "The 90% interval of the ratio of two stores lies within this margin: if they differ at all, it is by less.",
+    ),
+    (
+        "cannot tell",
+        "The measurements show neither a difference nor equality. It does not mean equal: read the interval, and choose \
+        among these stores by another column, or measure longer (--detect, --budget).",
+    ),
     ("in process, over the wire", "The benchmark calls the engine, or is a client of a server."),
     (
         "group commit",
@@ -23,7 +33,11 @@ pub const TERMS: &[(&str, &str)] = &[
         "over the wire, fsync always and the like in place of a ratio",
         "The store was measured there, but not as the stores of the column were.",
     ),
-    ("environment", "Runs of the same machine and the same version of kvbench; only these are compared."),
+    (
+        "environment",
+        "Runs of the same machine and version of kvbench, with the same memory limit, page cache and CPUs; only these \
+        are compared.",
+    ),
     (
         "harness overhead",
         "The cost of the benchmark itself, measured with an engine that does nothing. ~ marks results of which it may be \

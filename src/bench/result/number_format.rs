@@ -29,9 +29,17 @@ fn scaled(value: f64, steps: &[(f64, &str)]) -> String {
     }
 }
 
-/// Formats a value with three significant digits; below 1 with two decimal places, from 1000 with all integer digits.
+/// Formats a value with three significant digits; from 0.1 to 1 with two decimal places, below 0.1 with two significant
+/// digits, from 1000 with all integer digits. 0 is `0.00`.
 pub fn digits(value: f64) -> String {
     match value.abs() {
+        small if small > 0.0 && small < 0.1 => {
+            // The exponent of the rounded value: 0.0996 is 0.10.
+            let rounded = format!("{small:.1e}");
+            let exponent = rounded.split_once('e').and_then(|(_, exponent)| exponent.parse::<i32>().ok());
+            let decimals = exponent.and_then(|exponent| usize::try_from(1 - exponent).ok()).unwrap_or(2);
+            format!("{value:.decimals$}")
+        }
         large if large >= 99.95 => format!("{value:.0}"),
         middle if middle >= 9.995 => format!("{value:.1}"),
         _ => format!("{value:.2}"),
@@ -183,6 +191,25 @@ mod tests {
         assert_eq!(short(Unit::Count, 3.0), "3");
         assert_eq!(short(Unit::Count, 2.5), "2.50");
         assert_eq!(short(Unit::Count, 12_345.0), "12,345");
+    }
+
+    /// A small value is not 0.
+    #[test]
+    fn a_value_below_a_tenth_has_two_digits() {
+        for (value, text) in [
+            (0.0, "0.00"),
+            (0.000_123, "0.00012"),
+            (0.004, "0.0040"),
+            (0.00996, "0.010"),
+            (0.095, "0.095"),
+            (0.0996, "0.10"),
+            (0.104, "0.10"),
+            (0.5, "0.50"),
+            (-0.004, "-0.0040"),
+        ] {
+            assert_eq!(digits(value), text);
+        }
+        assert_eq!(short(Unit::Times, 0.004), "0.0040\u{d7}");
     }
 
     #[test]

@@ -30,13 +30,16 @@ impl Axis {
         self.ends.0 + part * (self.ends.1 - self.ends.0)
     }
 
-    /// Returns round values along the axis, at which the chart has labels.
+    /// Returns the values along the axis, at least two, at which the chart has labels: round values or, if a logarithmic
+    /// axis is too short for two of them, its ends.
     pub fn ticks(&self) -> Vec<f64> {
+        const STEPS: [&[f64]; 3] =
+            [&[1.0], &[1.0, 2.0, 5.0], &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]];
         if !self.logarithmic {
             return linear_ticks(self.to);
         }
-        let decades = self.steps(&[1.0]);
-        if decades.len() > 1 { decades } else { self.steps(&[1.0, 2.0, 5.0]) }
+        let round = STEPS.into_iter().map(|factors| self.steps(factors)).find(|values| values.len() > 1);
+        round.unwrap_or_else(|| vec![10f64.powf(self.from), 10f64.powf(self.to)])
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a dozen decades")]
@@ -65,6 +68,18 @@ mod tests {
         assert_eq!(linear_ticks(430.0), [0.0, 100.0, 200.0, 300.0, 400.0]);
         let axis = Axis::logarithmic(0.5, 2000.0, (0.0, 100.0));
         assert_eq!(axis.ticks(), [1.0, 10.0, 100.0, 1000.0]);
+    }
+
+    /// A value without labels beside it cannot be read.
+    #[test]
+    fn a_short_logarithmic_axis_has_two_labels() {
+        let ticks = |smallest, largest| Axis::logarithmic(smallest, largest, (0.0, 100.0)).ticks();
+        assert_eq!(ticks(27.0, 36.0), [30.0, 40.0]);
+        assert_eq!(ticks(2.7, 7.5), [3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]);
+        // Only 1.5 is round between the ends.
+        let axis = Axis::logarithmic(1.32, 1.32, (0.0, 100.0));
+        let places: Vec<_> = axis.ticks().into_iter().map(|value| axis.place(value).round()).collect();
+        assert_eq!(places, [0.0, 100.0]);
     }
 
     #[test]

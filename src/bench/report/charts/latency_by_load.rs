@@ -6,8 +6,8 @@ use super::{
     lines::{BOTTOM, LEFT, Lines, Mark, RIGHT, TOP, series, tick},
 };
 use crate::bench::{
-    report::{comparison_group::ComparisonGroup, measured_cell::Entry},
-    result::{Workload, metric::Unit, number_format},
+    report::comparison_group::{ComparisonGroup, is_comparable_at_other_rates},
+    result::{metric::Unit, number_format},
 };
 use askama::Template;
 use std::collections::BTreeMap;
@@ -19,27 +19,28 @@ pub struct Loads<'c, 'r, 'a> {
     contests: Vec<&'c ComparisonGroup<'r, 'a>>,
 }
 
-/// Collects the comparison groups that run at a rate (open loop), by their workload without the rate. Workloads with
-/// only one comparison group are left out.
+/// Collects the comparison groups that run at a rate (open loop), by their workload without the rate and by the stores
+/// that may be ranked. Workloads with only one rate are left out.
 pub fn of<'c, 'r, 'a>(contests: &'c [ComparisonGroup<'r, 'a>]) -> Vec<Loads<'c, 'r, 'a>> {
     let mut found: Vec<Loads<'c, 'r, 'a>> = Vec::new();
     for contest in contests.iter().filter(|contest| contest.is_paced()) {
+        let Some(first) = contest.entries.first() else { continue };
         let same = |loads: &&mut Loads<'c, 'r, 'a>| {
-            let first = |contest: &'c ComparisonGroup<'r, 'a>| contest.entries.first().copied().map(unpaced);
-            loads.contests.first().is_some_and(|other| first(other) == first(contest))
+            let known = loads.contests.first().and_then(|known| known.entries.first());
+            known.is_some_and(|known| {
+                known.cell.table == first.cell.table && is_comparable_at_other_rates(known, first)
+            })
         };
         match found.iter_mut().find(same) {
             Some(loads) => loads.contests.push(contest),
             None => found.push(Loads { title: title(contest), contests: vec![contest] }),
         }
     }
-    found.retain(|loads| loads.contests.len() > 1);
+    found.retain(|loads| {
+        let rates = loads.contests.iter().filter_map(|contest| contest.entries.first()?.cell.workload.rate);
+        number_format::distinct(rates).len() > 1
+    });
     found
-}
-
-/// Returns the workload of a cell without its rate, with the number of its group of runs and the name of its table.
-fn unpaced<'e>(entry: &'e Entry<'_>) -> (usize, &'e str, Workload) {
-    (entry.group, &entry.cell.table, Workload { rate: None, ..entry.cell.workload.clone() })
 }
 
 fn title(contest: &ComparisonGroup<'_, '_>) -> String {

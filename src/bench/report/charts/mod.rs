@@ -150,11 +150,27 @@ fn bar(entry: &Entry<'_>, spread: Option<&Spread>, unit: Unit, scale: f64, y: f6
     Bar { y, label: cut(&full_label), full_label, colour, value, text, text_x }
 }
 
-/// Shortens a label to 14 characters, so that it fits next to the bars.
+/// Shortens a label to 14 characters, so that it fits next to the bars. The start and the end stay: the end tells the
+/// two sides of a duel apart.
 fn cut(label: &str) -> String {
-    const LETTERS: usize = 14;
-    if label.chars().count() <= LETTERS {
+    const START: usize = 7;
+    const END: usize = 6;
+    let letters = label.chars().count();
+    if letters <= START + 1 + END {
         return label.to_owned();
     }
-    label.chars().take(LETTERS - 1).chain(['\u{2026}']).collect()
+    label.chars().take(START).chain(['\u{2026}']).chain(label.chars().skip(letters - END)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cut;
+
+    #[test]
+    fn a_long_label_keeps_its_start_and_its_end() {
+        assert_eq!(cut("rocksdb-blob old"), "rocksdb\u{2026}ob old");
+        assert_eq!(cut("rocksdb-blob new"), "rocksdb\u{2026}ob new");
+        assert_eq!(cut("lmdb/read-ahead"), "lmdb/re\u{2026}-ahead");
+        assert_eq!(cut("rocksdb-blob/4"), "rocksdb-blob/4");
+    }
 }

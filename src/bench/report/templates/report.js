@@ -8,7 +8,8 @@ const STEPS = {
   bytes: [[2 ** 30, " GiB"], [2 ** 20, " MiB"], [2 ** 10, " KiB"], [1, " B"]],
   rates: [[1e9, " G/s"], [1e6, " M/s"], [1e3, " k/s"], [1, "/s"]],
 };
-const digits = (value) => value.toFixed(value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2);
+const digits = (value) =>
+  value > 0 && value < 0.1 ? value.toPrecision(2) : value.toFixed(value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2);
 
 function words(unit, value) {
   if (unit === "count") return value.toLocaleString("en");
@@ -161,6 +162,10 @@ function shown(probabilities) {
 
 const GB = 1e9;
 const NEAR = 0.1; // Work whose share of reads differs by more than 10 points says nothing.
+const TIMES = 2; // Work whose values are, in the mean, more than two times larger or smaller says nothing.
+
+// Returns the mean of a size in bytes, such as "100" or "100-200".
+const meanSize = (text) => mean(text.split("-").map(Number));
 
 // Returns true if a cell may stand in the answer: it loses no more than may be lost, or the work only reads.
 const fits = (cell, work, asked) =>
@@ -208,14 +213,18 @@ function choose({ stores, contests }, asked) {
   const [data, memory] = [asked.data * GB, asked.memory * GB];
   const needs = (store) => (store.holds_all ? data * (store.factor ?? 1) : 0);
   const tooLarge = stores.map((store, place) => place).filter((place) => needs(stores[place]) > memory);
-  const level = admitted(contests.filter((one) => one.access === asked.access), asked);
-  const beyond = (one) => one.memory !== null && one.data > one.memory;
-  const sized = level.filter((one) => beyond(one) === data > memory);
-  const measured = sized.length > 0;
-  const near = (measured ? sized : level)
+  const level = admitted(contests.filter((one) => one.access === asked.access), asked)
     .map((work) => ({ ...work, weight: 1.1 - Math.abs(work.reads - asked.reads) / NEAR }))
     .filter((work) => work.weight > 0.0999)
     .map((work) => ({ ...work, cells: work.cells.filter((cell) => !tooLarge.includes(cell.store)) }));
+  const beyond = (one) => one.memory !== null && one.data > one.memory;
+  const sized = (works) => works.filter((one) => beyond(one) === data > memory);
+  const bytes = meanSize(asked.value);
+  const valued = (works) => works.filter(({ value_bytes }) =>
+    meanSize(value_bytes) <= bytes * TIMES && bytes <= meanSize(value_bytes) * TIMES);
+  // Work on data and values of the asked sizes; without any, work on data or values of other sizes.
+  const near = [valued(sized(level)), valued(level), sized(level), level].find((works) => works.length > 0) ?? [];
+  const lacking = [valued(near).length === 0 && "values", sized(near).length === 0 && "data"].filter(Boolean);
   // Only work that as many stores as possible have done, and of it the stores that did it all.
   const most = Math.max(0, ...near.map((work) => work.cells.length));
   const common = near.filter((work) => work.cells.length === most && most > 0);
@@ -250,15 +259,16 @@ function choose({ stores, contests }, asked) {
   const missing = stores.map((_, place) => place).filter((place) => !ranking.some((one) => one.store === stores[place]));
   const out = missing.map((place) => [stores[place].name, absence(stores[place], place, near, asked, needs, memory)]);
   const { margin } = plan;
-  return { ranking, rivals, alike, unclear, few, margin, measured, larger: data > memory, out, works: common, near };
+  return { ranking, rivals, alike, unclear, few, margin, lacking, larger: data > memory, out, works: common, near };
 }
 
 function tell(form, found, asked) {
   const part = (name) => form.querySelector(name);
-  const { ranking, rivals, alike, unclear, few, margin, measured, larger, out, works } = found;
+  const { ranking, rivals, alike, unclear, few, margin, lacking, larger, out, works } = found;
   const names = (list) => list.map(({ store }) => store.name).join(", ");
   const percent = (reads) => `${Math.round(reads * 1000) / 10}%`;
   const size = larger ? "data larger than memory" : "data that fit in memory";
+  const values = (sizes) => `values of ${sizes.join(" and ").replaceAll("-", " to ")} bytes`;
   let [headline, reason] = ["Not measured", `No work within 10 points of ${percent(asked.reads)} reads.`];
   if (ranking.length > 0) {
     const ahead = rivals.length > 0 ? `${digits(1 / rivals[0].ratio)}\u00d7 as fast as ${rivals[0].store.name}` : "the only store left";
@@ -268,9 +278,12 @@ function tell(form, found, asked) {
     const undecided = unclear.length > 0 ? "cannot tell" : `equal within ${Number((margin * 100).toFixed(2))}%`;
     const verdict = near.length > 0 ? `${names([ranking[0], ...near])}, ${undecided}` : `${ranking[0].store.name}, ${ahead}`;
     if (few) [headline, reason] = ["Too few repetitions for a verdict", `The order in ${basis}:`];
-    else if (!measured)
-      [headline, reason] = [`Not measured with ${size}`, `In ${basis} on other data: ${verdict}.`];
-    else if (rivals.length === 0) [headline, reason] = [`${ranking[0].store.name} only`, `No other store is left in ${basis}.`];
+    else if (lacking.length > 0) {
+      const asks = lacking.map((what) => (what === "values" ? values([asked.value]) : size)).join(" and ");
+      const measured = [...new Set(works.map((work) => work.value_bytes))];
+      const other = lacking.map((what) => (what === "values" ? ` with ${values(measured)}` : " on other data")).join("");
+      [headline, reason] = [`Not measured with ${asks}`, `In ${basis}${other}: ${verdict}.`];
+    } else if (rivals.length === 0) [headline, reason] = [`${ranking[0].store.name} only`, `No other store is left in ${basis}.`];
     else if (near.length > 0) [headline, reason] = [names([ranking[0], ...near]), `${undecided[0].toUpperCase()}${undecided.slice(1)} in ${basis}, ${size}.`];
     else [headline, reason] = [ranking[0].store.name, `${ahead} in ${basis}, ${size}.`];
   } else if (found.near.length > 0) reason = "No store that was measured fits the question.";
@@ -287,13 +300,13 @@ function tell(form, found, asked) {
     const p99 = nearest.cell.p99_us;
     line.title = `p99 in ${nearest.work.title}`;
     const end = p99 === null ? policy(nearest.cell) : `p99 ${words("us", p99)}, ${policy(nearest.cell)}`;
-    line.append(cell(store.name), track, cell(ratio.toFixed(2)), cell(end));
+    line.append(cell(store.name), track, cell(digits(ratio)), cell(end));
     return line;
   }));
   part(".out").replaceChildren(...out.map(([name, why]) =>
     Object.assign(document.createElement("li"), { textContent: `${name} is left out: ${why}` })));
   const next = part(".next");
-  next.hidden = ranking.length > 0 && measured && !few;
+  next.hidden = ranking.length > 0 && lacking.length === 0 && !few;
   if (!next.hidden) suggest(part, found, asked, works[0] ?? found.near[0] ?? found.any);
 }
 
@@ -324,8 +337,7 @@ function loss({ power, kill }) {
 // Returns a command that measures the asked work with the flags of a work that was measured, and its time in seconds.
 function command(asked, work, larger, quick) {
   const scale = larger ? SCALE : 1;
-  const size = (text) => mean(text.split("-").map(Number));
-  const bytes = size(/--key-bytes (\S+)/.exec(work.flags)[1]) + size(asked.value);
+  const bytes = meanSize(/--key-bytes (\S+)/.exec(work.flags)[1]) + meanSize(asked.value);
   const keys = Math.ceil((asked.data * GB) / scale / bytes);
   const mix = [["get", asked.reads], ["update", 1 - asked.reads]].filter(([, share]) => share > 0.0001);
   const parts = mix.map(([name, share]) => `${name}=${Number(share.toFixed(3))}`).join(",");
