@@ -1,4 +1,4 @@
-# kvbench: make run | demo | test | test-distributed | check | fuzz | miri | bench | setup
+# kvbench: make run | demo | test | test-distributed | check | check-systems | fuzz | miri | bench | setup
 #
 # Outside the checkout, so that a new clone in its place finds everything compiled.
 CARGO_TARGET_DIR ?= $(HOME)/.cache/kvbench-target
@@ -12,7 +12,7 @@ ARGS ?=
 FEATURE := $(shell sed -n 's/^{"name":"$(STORE)",.*"feature":"\([^"]*\)".*/\1/p' docs/stores.json)
 FEATURES := --no-default-features $(if $(FEATURE),--features $(FEATURE))
 
-.PHONY: run demo test test-distributed check fuzz miri bench setup
+.PHONY: run demo test test-distributed check check-systems fuzz miri bench setup
 
 run:
 	@tools/setup $(STORE)
@@ -64,6 +64,14 @@ check:
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --lib --all-features
 	tools/check-rocksdb $(TESTS)
 	tools/package
+
+# Whether the code compiles for macOS and for musl. Without a C compiler for them, of the engines those in Rust.
+SYSTEMS ?= aarch64-apple-darwin x86_64-unknown-linux-musl
+
+check-systems:
+	rustup target add $(SYSTEMS)
+	RUSTFLAGS="-D warnings" cargo check --lib --bins --no-default-features \
+	  --features bench,top,manual,torture,redb,sled,fjall,redis $(addprefix --target ,$(SYSTEMS))
 
 # Each target for so many seconds: make fuzz SECONDS=3600 TARGETS=decoder. Needs a nightly compiler and cargo-fuzz;
 # what is found is kept in fuzz/artifacts, and new corpus entries in the target directory.

@@ -123,6 +123,11 @@ pub fn reserve(path: &Path, bytes: u64) -> Result<()> {
     allocate(&file, 0, bytes).map_err(Error::io("reserve the space of", path))
 }
 
+/// Does nothing: only Linux reserves space here.
+///
+/// # Errors
+///
+/// Never fails.
 #[cfg(not(target_os = "linux"))]
 pub fn reserve(_: &Path, _: u64) -> Result<()> {
     Ok(())
@@ -138,6 +143,11 @@ pub fn allocate(file: &File, offset: u64, length: u64) -> io::Result<()> {
     Ok(nix::fcntl::posix_fallocate(file, offset.cast_signed(), length.cast_signed())?)
 }
 
+/// Does nothing: only Linux allocates space here.
+///
+/// # Errors
+///
+/// Never fails.
 #[cfg(not(target_os = "linux"))]
 pub fn allocate(_: &File, _: u64, _: u64) -> io::Result<()> {
     Ok(())

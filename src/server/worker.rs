@@ -127,10 +127,13 @@ impl Drop for Guard {
 fn set_batch_scheduling() {
     #[cfg(target_os = "linux")]
     {
-        let parameters = libc::sched_param { sched_priority: 0 };
         #[expect(unsafe_code, reason = "a system call that no crate in use wraps")]
-        // SAFETY: 0 is this thread, and the pointer is to a live value that the kernel only reads.
-        let outcome = unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) };
+        // SAFETY: zeros are a valid value of the structure, which has more fields in musl. 0 is this thread, and the pointer
+        // is to a live value that the kernel only reads.
+        let outcome = unsafe {
+            let parameters: libc::sched_param = std::mem::zeroed();
+            libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters)
+        };
         if outcome != 0 {
             log::debug!("SCHED_BATCH: {}", io::Error::last_os_error());
         }

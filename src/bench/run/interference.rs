@@ -3,13 +3,14 @@
 use super::interrupt;
 use crate::bench::result::Disturbance;
 use std::{
-    fs::{self, File},
+    fs::File,
     path::Path,
     thread,
     time::{Duration, Instant},
 };
 
 /// Ticks of `/proc/stat` per second: the kernel reports 100 to programs, whatever its own tick rate is.
+#[cfg(any(target_os = "linux", test))]
 const TICKS: f64 = 100.0;
 /// Time without requests after which the disk counts as idle before a job or block is measured.
 const IDLE: Duration = Duration::from_millis(100);
@@ -94,7 +95,7 @@ fn requests(opened: &File) -> Option<Requests> {
     use std::os::linux::fs::MetadataExt;
     let device = opened.metadata().ok()?.st_dev();
     let (major, minor) = (libc::major(device), libc::minor(device));
-    parse_requests(&fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?)
+    parse_requests(&std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -103,6 +104,7 @@ fn requests(_opened: &File) -> Option<Requests> {
 }
 
 /// Parses `/sys/dev/block/DEVICE/stat`: the number of completed reads and writes, and the number of requests in flight.
+#[cfg(any(target_os = "linux", test))]
 fn parse_requests(text: &str) -> Option<Requests> {
     let mut fields = text.split_whitespace().map(|field| field.parse::<u64>().ok());
     let (reads, writes) = (fields.next()??, fields.nth(3)??);
@@ -167,7 +169,7 @@ fn processors() -> Option<Processors> {
         Some((usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6)
     };
     let own = used(UsageWho::RUSAGE_SELF)? + used(UsageWho::RUSAGE_CHILDREN)?;
-    Some(Processors { own, ..parse_processors(&fs::read_to_string("/proc/stat").ok()?)? })
+    Some(Processors { own, ..parse_processors(&std::fs::read_to_string("/proc/stat").ok()?)? })
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -177,6 +179,7 @@ fn processors() -> Option<Processors> {
 
 /// Parses `/proc/stat`: the CPU times of its first line, `cpu user nice system idle iowait irq softirq steal ...`, and
 /// the number of lines of single CPUs. The time of this process is left 0.
+#[cfg(any(target_os = "linux", test))]
 fn parse_processors(text: &str) -> Option<Processors> {
     let line = text.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Vec<f64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
@@ -192,6 +195,7 @@ fn parse_processors(text: &str) -> Option<Processors> {
 }
 
 /// Returns `true` if the line is of a single CPU: `cpu12 ...`.
+#[cfg(any(target_os = "linux", test))]
 fn is_single_cpu(line: &str) -> bool {
     line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
 }

@@ -58,6 +58,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use interleave::Room;
 use job_messages::Report;
 use memory_limit::MemoryGroup;
+#[cfg(target_os = "linux")]
 pub(in crate::bench) use resource_meter::LEAST_USER_BYTES;
 use result_writer::{measured_words, record, save, stopped};
 use std::{

@@ -4,11 +4,7 @@
 //! freezer would add nothing but the risk that a killed comparison leaves frozen processes, which cannot be killed.
 
 use nix::{
-    errno::Errno,
-    sys::{
-        signal::{Signal, killpg},
-        wait::{Id, WaitPidFlag, waitid},
-    },
+    sys::signal::{Signal, killpg},
     unistd::Pid,
 };
 use std::{
@@ -24,12 +20,22 @@ pub const MAX_END_TIME: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 ///
-/// Fails if `pid` is no child of this process, or leads no process group.
+/// Fails if `pid` is no child of this process, or leads no process group, and on other systems than Linux.
 pub fn stop(pid: u32, others: &[u32]) -> io::Result<()> {
     let child = child(pid)?;
     signal(child, Signal::SIGSTOP)?;
     // A stop takes effect when a thread returns from the kernel, which takes longer only in a wait for a device.
     wait_for_states(others, &['T', 'Z', 'X'], Duration::MAX);
+    wait_for_stop(child)
+}
+
+/// Waits until all threads of a child process are stopped, or the process has ended.
+#[cfg(target_os = "linux")]
+fn wait_for_stop(child: Pid) -> io::Result<()> {
+    use nix::{
+        errno::Errno,
+        sys::wait::{Id, WaitPidFlag, waitid},
+    };
     // The kernel reports the stop when the last thread has stopped. The state is left in place for the caller's wait.
     let states = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
     loop {
@@ -38,6 +44,12 @@ pub fn stop(pid: u32, others: &[u32]) -> io::Result<()> {
             outcome => return outcome.map(drop).map_err(Into::into),
         }
     }
+}
+
+/// Fails: a plan with turns is refused here.
+#[cfg(not(target_os = "linux"))]
+fn wait_for_stop(_: Pid) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Waits until killed processes have ended, but at most for `most`.
