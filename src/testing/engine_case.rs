@@ -144,9 +144,19 @@ impl Open {
         self.open_again();
     }
 
-    /// Opens the engine again on its data after [`Open::shut`] or [`Open::take`].
+    /// Opens the engine again on its data after [`Open::shut`] or [`Open::take`]; panics if that fails.
     pub fn open_again(&mut self) {
-        self.engine = Some(self.cell.kind.open(&self.options).unwrap());
+        self.try_open_again().unwrap();
+    }
+
+    /// Opens the engine again on its data after [`Open::shut`] or [`Open::take`].
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Kind::open`].
+    pub fn try_open_again(&mut self) -> Result<()> {
+        self.engine = Some(self.cell.kind.open(&self.options)?);
+        Ok(())
     }
 
     /// Takes the engine out, for a call that consumes it.

@@ -327,7 +327,7 @@ fn thread_that_panics_is_a_fault_of_its_own_workload() {
 fn sync_that_panics_every_second_is_a_fault() {
     let engine = Disturbed::new(|_| Ok(()), || panic!("on purpose"));
     let gets = Workload {
-        seconds: Some(1.2),
+        seconds: Some(2.2),
         operations: None,
         rate: Some(500.0),
         ..workload(&[(Operation::Get, 1.0)])
@@ -347,7 +347,7 @@ fn sync_that_panics_every_second_is_a_fault() {
 fn a_sync_that_fails_every_second_is_a_fault() {
     let engine = Disturbed::new(|_| Ok(()), on_purpose);
     let gets = Workload {
-        seconds: Some(1.2),
+        seconds: Some(2.2),
         operations: None,
         rate: Some(500.0),
         ..workload(&[(Operation::Get, 1.0)])

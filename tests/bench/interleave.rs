@@ -2,7 +2,7 @@
 
 use crate::{
     support::bench::{bench, command, measurement, read, result_of, stderr},
-    support::{KVBENCH, PATIENCE, Program, RunToEnd},
+    support::{KVBENCH, Program, RunToEnd, wait_until},
 };
 use kvbench::bench::result::{
     Access, Cell, Operation, Run, Sample,
@@ -13,13 +13,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use std::{
-    fs,
-    path::Path,
-    process::Command,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fs, path::Path, process::Command};
 
 /// Reads of two stores in memory. The budget is used up after few blocks.
 const READS: &[&str] = &[
@@ -394,15 +388,6 @@ fn stores_that_fail_in_the_pilot_are_reported() {
 /// Starts a comparison that goes on until it is stopped.
 fn start(dir: &Path, flags: &[&str]) -> Program {
     Program::start(&mut command(dir, &[READS, &["--budget", "1h", "--detect", "0.01%"], flags].concat()))
-}
-
-/// Waits until `done`.
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !done() {
-        assert!(Instant::now() < deadline, "{what}");
-        thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Returns the state of a process and the id of its parent.

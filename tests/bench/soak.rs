@@ -38,7 +38,9 @@ fn each_second_of_a_soak_is_recorded() {
         // Half of the operations write a value.
         let written: f64 = values(WRITTEN).iter().sum();
         assert!(written > 0.4 * 1000.0 * sum, "{written}");
-        assert!(values(FILES).windows(2).all(|pair| pair[1] > pair[0]), "{soak:?}");
+        // On a busy machine nothing may be written for a second or two.
+        let files = values(FILES);
+        assert!(files.is_sorted() && files.windows(4).all(|sizes| sizes[3] > sizes[0]), "{soak:?}");
         assert!(values(RESIDENT).iter().zip(values(ANONYMOUS)).all(|(all, part)| *all > 0.0 && part >= 0.0));
         assert!(soak.series.contains_key("cpu_ms/driver"), "{:?}", soak.series.keys());
         let seconds = measurement.seconds + measurement.settle_seconds.unwrap();

@@ -124,14 +124,13 @@ fn log_says_when_the_store_is_opened_ready_synced_and_closed() {
             let (line, log) = start_line_and_log(dir.path(), &args);
             let counted = if is_counted { format!("s: {keys} keys") } else { "s: keys not counted".into() };
             let ready = format!("] ready at {}\n", field(&line, "address").unwrap());
-            let parts = [
-                &format!("] opened data as {store} in 0."),
-                &*counted,
-                &ready,
-                "] synced and closed data in ",
-            ];
+            let opened = format!("] opened data as {store} in ");
+            let parts = [&*opened, &counted, &ready, "] synced and closed data in "];
             let places: Vec<_> = parts.iter().map(|part| log.find(part)).collect();
             assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{parts:?}: {log}");
+            let (_, seconds) = log.split_once(&opened).unwrap();
+            let (seconds, _) = seconds.split_once(&counted).unwrap();
+            assert!(seconds.strip_suffix(' ').is_some_and(|number| number.parse::<f64>().is_ok()), "{log}");
         }
     }
 }

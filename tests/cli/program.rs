@@ -1,6 +1,6 @@
 //! Running the program with exactly the arguments of a test.
 
-use crate::support::{Client, KVBENCH, PATIENCE, Server};
+use crate::support::{self, Client, KVBENCH, PATIENCE, Server};
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{
     fs::{self, File},
@@ -86,7 +86,11 @@ pub fn serve(dir: &Path, args: &[&str]) -> Server {
 
 /// Starts a server with no arguments but `args`; its standard error goes to the file that is returned.
 pub fn serve_exactly(dir: &Path, args: &[&str]) -> (Server, PathBuf) {
-    use std::io::{BufRead, BufReader};
+    try_serve_exactly(dir, args).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The same, or how the program ended before it served.
+pub fn try_serve_exactly(dir: &Path, args: &[&str]) -> Result<(Server, PathBuf), String> {
     let log = dir.join("stderr");
     let mut process = Command::new(KVBENCH)
         .current_dir(dir)
@@ -96,13 +100,12 @@ pub fn serve_exactly(dir: &Path, args: &[&str]) -> (Server, PathBuf) {
         .stderr(File::create(&log).unwrap())
         .spawn()
         .unwrap();
-    let mut start_line = String::new();
-    BufReader::new(process.stdout.take().unwrap()).read_line(&mut start_line).unwrap();
+    let start_line = support::start_line(&mut process);
     let Some(address) = field(&start_line, "address") else {
-        panic!("{args:?}: {:?} {:?}", process.wait(), fs::read_to_string(&log));
+        return Err(format!("{args:?}: {:?} {:?}", process.wait(), fs::read_to_string(&log)));
     };
     let address = address.parse().unwrap();
-    (Server { process, address, start_line }, log)
+    Ok((Server { process, address, start_line }, log))
 }
 
 /// A field of the start-up line.

@@ -2,7 +2,7 @@
 
 use crate::{
     program::{serve, serve_exactly, setting},
-    support::{Client, Server},
+    support::{Client, Server, wait_until},
 };
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use std::{
@@ -116,10 +116,11 @@ fn without_descriptors_connected_clients_are_served_and_others_wait() {
     prlimit(Some(pid), Resource::Nofile, none).unwrap();
     let mut waiting = server.connect();
     waiting.send("PING\r\n");
-    while !fs::read_to_string(&log).unwrap().contains("cannot accept a connection") {
+    wait_until("the log does not name the connection that waits", || {
         client.send("PING\r\n");
         client.expect("+PONG\r\n");
-    }
+        fs::read_to_string(&log).unwrap().contains("cannot accept a connection")
+    });
     prlimit(Some(pid), Resource::Nofile, before).unwrap();
     waiting.expect("+PONG\r\n");
     let log = fs::read_to_string(log).unwrap();

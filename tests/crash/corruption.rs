@@ -1,14 +1,14 @@
 //! A bit flips in a value of `bitcask`: the request for that key fails, and nothing else does.
 
-use crate::support::{Client, KVBENCH, PATIENCE, RunToEnd, Server, request};
+use crate::support::{Client, KVBENCH, PATIENCE, RunToEnd, Server, on_free_port, request};
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{
     fs,
     fs::File,
     io::{Read, Write},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     path::Path,
-    process::Command,
+    process::{Command, ExitStatus},
     thread,
     time::{Duration, Instant},
 };
@@ -26,10 +26,15 @@ fn value(key: &str) -> String {
 }
 
 fn start(dir: &Path, more: &[&str]) -> Server {
+    try_start(dir, more).unwrap_or_else(|status| panic!("the server did not start: {status}"))
+}
+
+/// Starts a server, or returns how it ended before it served.
+fn try_start(dir: &Path, more: &[&str]) -> Result<Server, ExitStatus> {
     let log = File::options().create(true).append(true).open(dir.join("log")).unwrap();
     let mut command = Command::new(KVBENCH);
     command.args(["--store", "bitcask", "--path", "data", "--fsync", "no", "--threads", "2"]).args(more);
-    Server::start_command(command.current_dir(dir).stderr(log))
+    Server::try_start_command(command.current_dir(dir).stderr(log))
 }
 
 /// Files with three corrupt values in a sealed segment.
@@ -197,8 +202,8 @@ fn commands_that_need_a_corrupt_value_change_nothing_and_the_others_succeed() {
 #[test]
 fn what_looks_at_all_keys_passes_over_a_corrupt_value() {
     let dir = corrupt_data();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let server = start(dir.path(), &["--metrics", &format!("127.0.0.1:{port}")]);
+    let (server, port) =
+        on_free_port(|port| try_start(dir.path(), &["--metrics", &format!("127.0.0.1:{port}")]));
     let mut client = server.connect();
     // The key that expires is found by the walk of the start, behind corrupt values or before them.
     let of_0 = FILLERS + 5;

@@ -192,8 +192,9 @@ fn active_expiration_goes_on_behind_a_corrupt_block() {
     for number in 0..KEYS {
         client.call(&[b"SET", key(number).as_bytes(), &value(number), b"PXAT", b"4000000000000"]);
     }
-    client.call(&["SET", "last", "v", "PX", "5000"]);
+    client.call(&["SET", "last", "v", "PX", "15000"]);
     client.call(&["DEBUG", "SETTLE"]);
+    assert_eq!(client.call(&["EXISTS", "last"]), OwnedFrame::Integer(1), "it has expired too early");
     assert!(server.terminate().success());
     let mut flipped = 0;
     for path in files(&dir.path().join("data")).iter().filter(|path| is_in("fjall", path) == Place::Data) {

@@ -1,5 +1,7 @@
 //! Disks that are small, full or read-only. They are mounted, which needs privileges; without them the tests
-//! say that they were skipped, or fail where the environment has KVBENCH_MUST_MOUNT.
+//! say that they were skipped, or fail where the environment has KVBENCH_MUST_MOUNT. CI runs all tests as a user, who may
+//! not mount, and then `room` and `first_start` of tests/crash once more as root, with KVBENCH_MUST_MOUNT. Tests elsewhere
+//! are skipped in CI.
 
 use std::{
     env,
@@ -19,7 +21,8 @@ pub struct Disk {
 /// Something that takes room.
 pub struct Ballast(PathBuf);
 
-/// Goes on without a disk, if that may be.
+/// Goes on without a disk, if that may be. Reads neither `CI` nor `KVBENCH_MAY_SKIP`: the first run of CI skips each test
+/// that needs a disk, and the run as root fails instead.
 fn skip(why: &str) -> Option<Disk> {
     assert!(env::var_os("KVBENCH_MUST_MOUNT").is_none(), "KVBENCH_MUST_MOUNT is set, but {why}");
     eprintln!("skipped: {why}");

@@ -7,10 +7,12 @@ pub mod disk;
 
 use kvbench::engine::{Info, KINDS, Kind};
 use redis_protocol::resp2::{decode::decode, types::OwnedFrame};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
+    fmt::Debug,
     fs,
     io::{self, BufRead, BufReader, Read, Seek, Write},
-    net::{SocketAddr, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream},
     path::Path,
     process::{Child, Command, ExitStatus, Output, Stdio},
     thread,
@@ -25,6 +27,29 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Maximum running time of a program that a test runs to its end, on a busy machine too.
 pub const FOREVER: Duration = Duration::from_secs(600);
+
+/// Waits until `holds` returns `true`, and fails with `what` if it does not for [`PATIENCE`].
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Calls `start` with a port that was free, and returns what it started and the port. Another test may take the port
+/// before `start` does: after an error, another port is tried, at most ten in all.
+pub fn on_free_port<T, E: Debug>(mut start: impl FnMut(u16) -> Result<T, E>) -> (T, u16) {
+    let mut tries = 0;
+    loop {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
+        match start(free.port()) {
+            Ok(started) => return (started, free.port()),
+            Err(error) => assert!(tries < 9, "no start on any of ten ports: {error:?}"),
+        }
+        tries += 1;
+    }
+}
 
 /// Programs that a test runs to their end.
 pub trait RunToEnd {
@@ -100,6 +125,20 @@ pub fn wait_at_most(process: &mut Child, patience: Duration) -> Option<ExitStatu
     }
 }
 
+/// Returns the first line that a server writes to its standard output, or an empty string if it ends without one. Fails
+/// if it does neither.
+pub fn start_line(process: &mut Child) -> String {
+    let stdout = process.stdout.take().unwrap();
+    let patience = Timespec::try_from(FOREVER).unwrap();
+    if poll(&mut [PollFd::new(&stdout, PollFlags::IN)], Some(&patience)).unwrap() == 0 {
+        process.kill().unwrap();
+        panic!("the server neither starts nor ends");
+    }
+    let mut line = String::new();
+    BufReader::new(stdout).read_line(&mut line).unwrap();
+    line
+}
+
 /// A server process; killed when dropped.
 pub struct Server {
     pub process: Child,
@@ -130,8 +169,7 @@ impl Server {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
-        let mut start_line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut start_line).unwrap();
+        let start_line = start_line(&mut process);
         match start_line.split_whitespace().find_map(|word| word.strip_prefix("address=")) {
             Some(address) => Ok(Self { process, address: address.parse().unwrap(), start_line }),
             None => Err(process.wait().unwrap()),

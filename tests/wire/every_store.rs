@@ -1,8 +1,8 @@
 //! A server for each store.
 
-use crate::support::{Client, Server, info, stores};
+use crate::support::{Client, KVBENCH, Server, info, on_free_port, stores};
 use kvbench::engine::Info;
-use std::path::PathBuf;
+use std::{path::PathBuf, process::Command};
 use tempfile::TempDir;
 
 /// A running server over one store.
@@ -21,6 +21,16 @@ impl Running {
         let dir = tempfile::tempdir().unwrap();
         let server = serve(store, path, &dir, more);
         Self { store, path, server, dir }
+    }
+
+    /// Serves `store` with `--metrics` at a port of this machine, which is returned.
+    pub fn start_with_metrics(store: &'static str, path: &'static str, more: &[&str]) -> (Self, u16) {
+        let dir = tempfile::tempdir().unwrap();
+        let (server, port) = on_free_port(|port| {
+            let mut command = command(store, path, &dir, more);
+            Server::try_start_command(command.args(["--metrics", &format!("127.0.0.1:{port}")]))
+        });
+        (Self { store, path, server, dir }, port)
     }
 
     /// Starts another server over the data of one that has ended.
@@ -61,8 +71,14 @@ impl Running {
 }
 
 fn serve(store: &str, path: &str, dir: &TempDir, more: &[&str]) -> Server {
-    let args = ["--store", store, "--path", path, "--fsync", "no", "--threads", "2"];
-    Server::start(dir.path(), &[&args[..], more].concat())
+    Server::start_command(&mut command(store, path, dir, more))
+}
+
+fn command(store: &str, path: &str, dir: &TempDir, more: &[&str]) -> Command {
+    let mut command = Command::new(KVBENCH);
+    command.args(["--store", store, "--path", path, "--fsync", "no", "--threads", "2"]);
+    command.current_dir(dir.path()).args(more);
+    command
 }
 
 /// A server whose store cannot be what a test is about.

@@ -1,6 +1,6 @@
 //! `--fsync everysec` on a slow disk: what may be lost stays bounded.
 
-use crate::support::{Client, PATIENCE, Server, request};
+use crate::support::{Client, Server, request, wait_until};
 use std::{
     fs, io, thread,
     time::{Duration, Instant},
@@ -8,14 +8,6 @@ use std::{
 
 fn info(client: &mut Client, name: &str) -> u64 {
     crate::frames::info(client, name)
-}
-
-pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "{what}");
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// Writes once, and tells whether that waits for the sync.
@@ -112,15 +104,32 @@ fn stopped_server_does_not_delay_writes_afterwards() {
 #[test]
 #[cfg(target_os = "linux")]
 fn stopped_server_syncs_once_in_a_second_of_its_running_time() {
-    use rustix::process::{Pid, Signal, kill_process};
     const STOPS: u64 = 6;
+    for _ in 0..3 {
+        let (syncs, running) = syncs_of_a_stopped_server(STOPS);
+        // The server notices a stop up to a tenth of a second late.
+        let due = running.as_secs() + 2;
+        if due < STOPS {
+            assert!(syncs <= due, "{syncs} syncs in {running:?}, with {STOPS} stops");
+            return;
+        }
+        // Where the server ran for that long between the stops, the number proves nothing.
+        eprintln!("the machine is too busy: {running:?}");
+    }
+    panic!("three times the server ran for too long between the stops: run the test on a less busy machine");
+}
+
+/// Stops a server so many times, for longer than a second each time. Returns the number of its syncs, and how long it ran.
+#[cfg(target_os = "linux")]
+fn syncs_of_a_stopped_server(stops: u64) -> (u64, Duration) {
+    use rustix::process::{Pid, Signal, kill_process};
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &["--path", "data", "--fsync", "everysec"]);
     let mut client = server.connect();
     let pid = Pid::from_child(&server.process);
     let mut resumed = Instant::now();
     let mut running = Duration::ZERO;
-    for _ in 0..STOPS {
+    for _ in 0..stops {
         client.send("SET key 1\r\n");
         client.expect("+OK\r\n");
         kill_process(pid, Signal::STOP).unwrap();
@@ -131,12 +140,5 @@ fn stopped_server_syncs_once_in_a_second_of_its_running_time() {
         thread::sleep(Duration::from_millis(100));
     }
     let syncs = info(&mut client, "timer_syncs");
-    running += resumed.elapsed();
-    // The server notices a stop up to a tenth of a second late.
-    let due = running.as_secs() + 2;
-    if due >= STOPS {
-        // Where the server ran for that long between the stops, the number proves nothing.
-        return eprintln!("the machine is too busy: {running:?}");
-    }
-    assert!(syncs <= due, "{syncs} syncs in {running:?}, with {STOPS} stops");
+    (syncs, running + resumed.elapsed())
 }

@@ -1,6 +1,6 @@
 //! Replies as bytes: where each ends, in RESP2 and RESP3, and nothing else about it.
 
-use crate::support::{Client, Server, request};
+use crate::support::{Client, Server, request, wait_until};
 use std::fs;
 
 /// Reads the complete elements of a reply from `at` on, and counts down `missing`, the number of elements that the reply
@@ -97,12 +97,10 @@ impl Received {
     /// Returns when the server has read `bytes` more, those of the watcher not counted.
     pub fn wait_for(mut self, bytes: usize, watcher: &mut Client) {
         let question = request(&["INFO"]).len() as u64;
-        loop {
+        wait_until("the server does not read what was sent", || {
             self.0 += question;
-            if info(watcher, "total_net_input_bytes") >= self.0 + bytes as u64 {
-                break;
-            }
-        }
+            info(watcher, "total_net_input_bytes") >= self.0 + bytes as u64
+        });
     }
 }
 

@@ -7,7 +7,8 @@ use crate::{
 };
 use std::{
     io::{ErrorKind, Read, Write},
-    time::Instant,
+    thread,
+    time::{Duration, Instant},
 };
 
 /// Returns when only `expected` clients are left; asking keeps this one from being idle.
@@ -15,7 +16,7 @@ fn await_clients(client: &mut Client, expected: u64) {
     let deadline = Instant::now() + PATIENCE;
     while info(client, "connected_clients") != expected {
         assert!(Instant::now() < deadline, "{} clients are still there", info(client, "connected_clients"));
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -49,11 +50,21 @@ fn a_client_that_does_not_read_its_replies_is_closed_after_the_timeout() {
 
 #[test]
 fn without_a_timeout_nobody_is_closed_for_silence() {
-    let (running, mut other) = start(&[]);
-    let mut silent = running.connect();
-    assert_eq!(ask(&mut other, &["CONFIG", "GET", "timeout"]), b"*2\r\n$7\r\ntimeout\r\n$1\r\n0\r\n");
-    silent.send("PING\r\n");
-    silent.expect("+PONG\r\n");
+    let (without, mut other) = start(&[]);
+    let (changed, mut changing) = start(&["--timeout", "2"]);
+    let mut silent = [without.connect(), changed.connect()];
+    let ping = |client: &mut Client| {
+        client.send("PING\r\n");
+        client.expect("+PONG\r\n");
+    };
+    silent.iter_mut().for_each(ping);
+    // The timers of its clients run already, and end during the sleep.
+    assert_eq!(ask(&mut changing, &["CONFIG", "SET", "timeout", "0"]), b"+OK\r\n");
+    for client in [&mut other, &mut changing] {
+        assert_eq!(ask(client, &["CONFIG", "GET", "timeout"]), b"*2\r\n$7\r\ntimeout\r\n$1\r\n0\r\n");
+    }
+    thread::sleep(Duration::from_secs(4));
+    silent.iter_mut().for_each(ping);
 }
 
 /// Replies that nobody could hold, from a request of a few bytes for each.

@@ -1,9 +1,6 @@
 //! What looks at all keys, or compares values, and takes long: other clients of the same worker do not wait for it.
 
-use crate::{
-    everysec::wait_until,
-    support::{Server, request},
-};
+use crate::support::{Server, request, wait_until};
 use std::{fs, path::Path};
 
 /// While the last of `commands` cannot go on, others are answered by the only worker.

@@ -4,7 +4,7 @@ use crate::{
     commands::expect,
     every_store::on_every_store,
     frames::ask,
-    support::{Client, request},
+    support::{Client, request, wait_until},
 };
 use std::collections::HashSet;
 
@@ -120,8 +120,9 @@ fn every_key_is_chosen_at_random_now_and_then() {
         let mut client = running.connect();
         expect(&mut client, &["MSET", "foo", "1", "bar", "2", "baz", "3"], "+OK");
         let mut missing: HashSet<_> = ["foo", "bar", "baz"].map(|key| format!("$3\r\n{key}\r\n")).into();
-        while !missing.is_empty() {
+        wait_until("a key is never chosen", || {
             missing.remove(&String::from_utf8(ask(&mut client, &["RANDOMKEY"])).unwrap());
-        }
+            missing.is_empty()
+        });
     });
 }

@@ -402,6 +402,7 @@ impl Engine for Fjall {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::registry::when_unlocked;
     use std::{
         iter,
         sync::atomic::{AtomicBool, Ordering},
@@ -419,7 +420,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         // The memtable holds half of a batch.
         let options = OpenOptions { cache_size: 8 << 20, ..OpenOptions::for_check(&dir.path().join("data")) };
-        let engine = Fjall::open(&options).unwrap();
+        // A first start locks the database twice.
+        let engine = when_unlocked(|| Fjall::open(&options)).unwrap();
         let keys: Vec<Vec<u8>> = (0..200).map(|key| format!("key {key}").into_bytes()).collect();
         let is_done = AtomicBool::new(false);
         let write = |keys: &[Vec<u8>], value: &[u8]| {

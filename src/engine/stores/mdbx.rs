@@ -445,13 +445,13 @@ impl Engine for Mdbx {
 #[cfg(target_os = "linux")]
 mod tests {
     use super::*;
-    use crate::engine::{Location, ReadAhead, mmap_read_ahead::tests::is_random};
+    use crate::engine::{Location, ReadAhead, mmap_read_ahead::tests::is_random, registry::when_unlocked};
     use std::{fs::Permissions, os::unix::fs::PermissionsExt};
 
     fn open(path: &Path, read_ahead: ReadAhead) -> Mdbx {
         let location = Location::Path(path.into());
         let options = OpenOptions { read_ahead, map_size: 1 << 30, ..OpenOptions::new(location, Fsync::No) };
-        Mdbx::open_here(path, &options).unwrap()
+        when_unlocked(|| Mdbx::open_here(path, &options)).unwrap()
     }
 
     fn flags(mdbx: &Mdbx) -> u32 {
@@ -474,8 +474,9 @@ mod tests {
         keys.iter().for_each(|key| batch.put(key, &[7; 1000]));
         mdbx.write(&batch, true).unwrap();
         drop(mdbx);
-        Box::new(Mdbx::open_here(dir.path(), &small).unwrap()).compact().unwrap();
-        assert_eq!(Mdbx::open_here(dir.path(), &small).unwrap().count().unwrap(), 5000);
+        let open_small = || when_unlocked(|| Mdbx::open_here(dir.path(), &small)).unwrap();
+        Box::new(open_small()).compact().unwrap();
+        assert_eq!(open_small().count().unwrap(), 5000);
     }
 
     #[test]
@@ -532,7 +533,8 @@ mod tests {
             assert_ne!(id, [0; 16], "this machine identifies its boots");
             let open_copy = |bytes: &[u8]| {
                 fs::write(copy.path().join(DATA), bytes).unwrap();
-                Mdbx::open_here(copy.path(), &options(copy.path())).map(|mdbx| mdbx.count().unwrap())
+                let opened = when_unlocked(|| Mdbx::open_here(copy.path(), &options(copy.path())));
+                opened.map(|mdbx| mdbx.count().unwrap())
             };
             assert_eq!(open_copy(&killed).unwrap(), 21, "{fsync}: a kill alone");
             let mut restarted = killed;

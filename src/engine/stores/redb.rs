@@ -316,6 +316,7 @@ impl Engine for Redb {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::registry::when_unlocked;
     use redb::StorageBackend;
     use std::{fs, io};
 
@@ -356,7 +357,7 @@ mod tests {
     fn left_by_a_kill(path: &Path) -> u64 {
         let copy = path.with_extension("copy");
         fs::copy(path, &copy).unwrap();
-        let engine = Redb::open(&OpenOptions::for_check(&copy)).unwrap();
+        let engine = when_unlocked(|| Redb::open(&OpenOptions::for_check(&copy))).unwrap();
         engine.count().unwrap()
     }
 

@@ -39,7 +39,7 @@ fn client_list_has_a_line_for_each_connection() {
     drop(clients);
     let mut last = running.connect();
     // Those that are gone leave the list when their worker has seen it.
-    while text(&mut last, &["CLIENT", "LIST"]).matches("\nid=").count() > 1 {}
+    await_lines(&mut last, 1, "id=");
 }
 
 #[test]

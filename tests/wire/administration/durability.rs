@@ -135,7 +135,7 @@ fn a_killed_client_does_not_wait_for_its_sync() {
 #[test]
 #[cfg(feature = "fault-injection")]
 fn waits_that_have_timed_out_are_not_counted_at_the_end() {
-    use crate::{everysec::wait_until, support::KVBENCH};
+    use crate::support::{KVBENCH, wait_until};
     use rustix::process::{Pid, Signal, kill_process};
     let dir = tempfile::tempdir().unwrap();
     let (hold, log) = (dir.path().join("data.hold"), dir.path().join("log"));

@@ -1,7 +1,11 @@
 //! The fields of INFO, against those of redis-server and those that tools read.
 
 use super::text;
-use crate::{differential::Redis, every_store::on_every_store, support::Client};
+use crate::{
+    differential::Redis,
+    every_store::on_every_store,
+    support::{Client, wait_until},
+};
 use std::collections::BTreeSet;
 
 /// Fields of Redis that are not here, and why.
@@ -153,7 +157,7 @@ fn resetstat_forgets_what_has_expired() {
         client.call(&["CONFIG", "RESETSTAT"]);
         assert_eq!(value(&mut client, "expired_keys"), "0");
         client.call(&["SET", "k", "v", "PX", "1"]);
-        while value(&mut client, "expired_keys") != "1" {}
+        wait_until("the key is not removed", || value(&mut client, "expired_keys") == "1");
         client.call(&["CONFIG", "RESETSTAT"]);
         assert_eq!(value(&mut client, "expired_keys"), "0");
     });

@@ -11,7 +11,7 @@ use crate::{
 use std::collections::BTreeSet;
 use std::{
     io::{ErrorKind, Read, Write},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     process::Command,
 };
 
@@ -25,19 +25,13 @@ fn ask(port: u16, request: &str) -> (String, String) {
     (head.into(), body.into())
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// Another parser than ours reads them, and checks each histogram.
 #[test]
 fn metrics_are_what_prometheus_reads() {
     let Some(python) = python("metrics_are_what_prometheus_reads") else { return };
     on_every_store(|running| {
-        let port = free_port();
         let path = if running.is_in_memory() { ":memory:" } else { "other" };
-        let address = format!("127.0.0.1:{port}");
-        let running = Running::start(running.store, path, &["--metrics", &address]);
+        let (running, port) = Running::start_with_metrics(running.store, path, &[]);
         let mut client = running.connect();
         let pipeline = [request(&["SET", "k", "v"]).repeat(100), request(&["GET", "k"]).repeat(50)];
         exchange(&mut client, &pipeline.concat(), 150);
@@ -78,9 +72,7 @@ fn names(text: &str) -> BTreeSet<&str> {
 #[test]
 #[cfg(feature = "rocksdb")]
 fn the_dashboard_shows_metrics_that_there_are() {
-    let port = free_port();
-    let address = format!("127.0.0.1:{port}");
-    let running = Running::start("rocksdb", "data", &["--metrics", &address, "--fsync", "everysec"]);
+    let (running, port) = Running::start_with_metrics("rocksdb", "data", &["--fsync", "everysec"]);
     text(&mut running.connect(), &["SET", "k", "v"]);
     let (_, body) = ask(port, "GET /metrics HTTP/1.1\r\n\r\n");
     let there = names(&body);
@@ -92,8 +84,7 @@ fn the_dashboard_shows_metrics_that_there_are() {
 
 #[test]
 fn other_requests_are_turned_away() {
-    let port = free_port();
-    let _running = Running::start("map", ":memory:", &["--metrics", &format!("127.0.0.1:{port}")]);
+    let (_running, port) = Running::start_with_metrics("map", ":memory:", &[]);
     for (request, status) in [
         ("GET / HTTP/1.1\r\n\r\n", "404"),
         ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
@@ -108,17 +99,14 @@ fn other_requests_are_turned_away() {
 #[test]
 #[cfg(feature = "fault-injection")]
 fn connections_and_other_scrapes_do_not_wait_for_a_slow_scrape() {
-    use crate::{everysec::wait_until, support::Server};
+    use crate::support::wait_until;
     use std::{fs, thread};
-    let (dir, port) = (tempfile::tempdir().unwrap(), free_port());
-    let [hold, held] = ["data.hold", "data.held"].map(|name| dir.path().join(name));
-    let address = format!("127.0.0.1:{port}");
-    let args = ["--store", "slow-scan", "--path", "data", "--threads", "1", "--metrics", &address];
-    let server = Server::start(dir.path(), &args);
+    let (running, port) = Running::start_with_metrics("slow-scan", "data", &["--threads", "1"]);
+    let [hold, held] = ["hold", "held"].map(|extension| running.data().with_extension(extension));
     fs::write(&hold, "").unwrap();
     let scrape = thread::spawn(move || ask(port, "GET /metrics HTTP/1.1\r\n\r\n"));
     wait_until("the scrape reads nothing of the engine", || held.exists());
-    let mut client = server.connect();
+    let mut client = running.connect();
     client.send("PING\r\n");
     client.expect("+PONG\r\n");
     assert!(ask(port, "GET / HTTP/1.1\r\n\r\n").0.starts_with("HTTP/1.1 404 "));
@@ -130,8 +118,7 @@ fn connections_and_other_scrapes_do_not_wait_for_a_slow_scrape() {
 /// One client sends half of a request, another does not read; many more do nothing.
 #[test]
 fn scrapes_do_not_wait_for_idle_clients() {
-    let port = free_port();
-    let running = Running::start("map", ":memory:", &["--metrics", &format!("127.0.0.1:{port}")]);
+    let (running, port) = Running::start_with_metrics("map", ":memory:", &[]);
     let connect = |bytes: &str| {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.write_all(bytes.as_bytes()).unwrap();

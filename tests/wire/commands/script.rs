@@ -65,7 +65,7 @@ const SCRIPT: &[(&str, &str, &str)] = &[
     ("RANDOMKEY x", "-ERR wrong number of arguments for 'randomkey' command", ""),
     ("MSETNX c 1 k 2", ":0", ""),
     ("SETEX e 1000000 v", "+OK", ""),
-    ("PSETEX e 1000000000 v", "+OK", ""),
+    ("PSETEX e 1000000499 v", "+OK", ""),
     ("TTL e", ":1000000", ""),
     ("PTTL none", ":-2", ""),
     ("EXPIREAT e 4000000000", ":1", ""),

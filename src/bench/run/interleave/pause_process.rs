@@ -131,6 +131,7 @@ mod tests {
     use super::*;
     use crate::bench::run::process_usage::ProcessUsage;
     use std::{
+        mem,
         os::unix::process::CommandExt,
         process::{Child, Command},
     };
@@ -145,6 +146,15 @@ mod tests {
         shell("while :; do :; done")
     }
 
+    /// Waits until `is_done` returns `true`, for at most a minute. Panics with `what` after that.
+    fn wait_until(what: &str, mut is_done: impl FnMut() -> bool) {
+        let begin = Instant::now();
+        while !is_done() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     #[test]
     fn a_stopped_process_uses_no_cpu_until_it_goes_on() {
         let mut child = busy();
@@ -152,14 +162,16 @@ mod tests {
         for _ in 0..3 {
             stop(child.id(), &[]).unwrap();
             assert_eq!(thread_states(child.id()), ['T']);
-            let before = used();
+            // The kernel reports the stop some microseconds before it takes the process off the CPU.
+            let mut before = used();
+            wait_until("the CPU time of the stopped process stays the same", || {
+                thread::sleep(Duration::from_millis(10));
+                mem::replace(&mut before, used()) == before
+            });
             thread::sleep(Duration::from_millis(30));
             assert_eq!(used(), before);
             resume(child.id()).unwrap();
-            // Ends only if the process goes on.
-            while used() == before {
-                thread::sleep(Duration::from_millis(1));
-            }
+            wait_until("the process goes on", || used() != before);
         }
         child.kill().unwrap();
         child.wait().unwrap();
@@ -186,12 +198,12 @@ mod tests {
     fn a_server_of_the_process_is_stopped_and_killed_with_it() {
         let mut child = shell("sh -c 'while :; do :; done' & while :; do :; done");
         let id = child.id();
-        let server = loop {
-            if let [server] = others_of_group(id)[..] {
-                break server;
-            }
-            thread::sleep(Duration::from_millis(1));
-        };
+        let mut others = Vec::new();
+        wait_until("the shell has started the server", || {
+            others = others_of_group(id);
+            others.len() == 1
+        });
+        let server = others[0];
         stop(id, &[server]).unwrap();
         assert_eq!((thread_states(id), thread_states(server)), (vec!['T'], vec!['T']));
         resume(id).unwrap();

@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use super::*;
-use crate::engine::{Location, ReadAhead, mmap_read_ahead::tests::is_random};
+use crate::engine::{Location, ReadAhead, mmap_read_ahead::tests::is_random, registry::when_unlocked};
 
 fn open(path: &Path, read_ahead: ReadAhead) -> Lmdb {
     let options = OpenOptions {
@@ -11,7 +11,7 @@ fn open(path: &Path, read_ahead: ReadAhead) -> Lmdb {
         map_size: 1 << 30,
         ..OpenOptions::new(Location::Path(path.into()), Fsync::No)
     };
-    Lmdb::open_here(path, &options).unwrap()
+    when_unlocked(|| Lmdb::open_here(path, &options)).unwrap()
 }
 
 #[test]

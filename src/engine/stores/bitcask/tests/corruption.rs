@@ -1,10 +1,7 @@
 //! Tests of the corruption of segments and hint files of `bitcask`: a start is refused, one value is an error, or there
 //! is no effect.
 
-use super::{
-    super::{hint, open},
-    *,
-};
+use super::{super::hint, *};
 use crate::engine::{KeyRange, aof, stores::bitcask::load_hint};
 
 /// Returns a store with three or more sealed segments, which all have hint files, and the active segment.
@@ -56,7 +53,7 @@ fn corrupt_value_is_an_error_and_never_another_value() {
         assert!(!store.segments().contains(&first));
         names_key(&store);
         store.shut(round == 0);
-        let text = open::check(&store.path()).unwrap_err().to_string();
+        let text = check(&store.path()).unwrap_err().to_string();
         assert!(text.contains(r#"1 corrupt values: the value of the key "\x00\x00\x00\x07""#), "{text}");
         store.open();
         names_key(&store);
@@ -65,7 +62,7 @@ fn corrupt_value_is_an_error_and_never_another_value() {
     store.put(&7_u32.to_be_bytes(), b"new");
     store.check();
     store.shut(true);
-    open::check(&store.path()).unwrap();
+    check(&store.path()).unwrap();
 }
 
 /// Returns the keys whose values a scan cannot read. Asserts that an incremental scan reports the same keys.
@@ -137,7 +134,7 @@ fn a_segment_that_is_missing_is_named() {
     let mut store = sealed();
     store.shut(true);
     fs::remove_file(path_of(&store.path(), 2)).unwrap();
-    for text in [try_open(&store.path()).map(|_| ()), open::check(&store.path()).map(|_| ())]
+    for text in [try_open(&store.path()).map(|_| ()), check(&store.path()).map(|_| ())]
         .map(|outcome| outcome.unwrap_err().to_string())
     {
         assert!(text.contains("0000000002.segment is not there"), "{text}");
@@ -160,7 +157,7 @@ fn invalid_hint_file_is_ignored_and_replaced() {
     for damaged in flipped.chain(cut).chain([other]) {
         store.shut(true);
         fs::write(&hint, damaged).unwrap();
-        let remark = open::check(&store.path()).unwrap().remark.unwrap();
+        let remark = check(&store.path()).unwrap().remark.unwrap();
         assert!(remark.contains("1 segments lack a sound hint"), "{remark}");
         store.open();
         store.check();
@@ -180,7 +177,7 @@ fn check_counts_records_and_changes_nothing() {
     let contents =
         || names(&store.path()).iter().map(|name| fs::read(store.path().join(name)).unwrap()).collect();
     let before: Vec<_> = contents();
-    let sound = open::check(&store.path()).unwrap();
+    let sound = check(&store.path()).unwrap();
     let expected = format!("{0} keys, {0} records in {1} segments", FULL * 3, store.segments().len());
     assert_eq!((sound.holds, sound.remark), (expected, None));
     assert!(contents() == before);
@@ -194,7 +191,7 @@ fn a_segment_is_not_repaired() {
     store.shut(true);
     let path = path_of(&store.path(), 1);
     let before = fs::read(&path).unwrap();
-    let text = aof::repair("test", &path).unwrap_err().to_string();
+    let text = when_unlocked(|| aof::repair("test", &path)).unwrap_err().to_string();
     assert!(text.contains("one segment of a log"), "{text}");
     assert!(fs::read(&path).unwrap() == before);
 }
@@ -215,8 +212,8 @@ fn segment_of_a_newer_format_is_refused_and_left_alone() {
         fs::write(&path, &bytes).unwrap();
         let errors = [
             try_open(&store.path()).map(drop).unwrap_err(),
-            open::check(&store.path()).map(drop).unwrap_err(),
-            aof::repair("test", &path).map(drop).unwrap_err(),
+            check(&store.path()).map(drop).unwrap_err(),
+            when_unlocked(|| aof::repair("test", &path)).map(drop).unwrap_err(),
         ];
         for error in errors {
             assert!(error.to_string().contains("written by a newer version of kvbench"), "{error}");

@@ -1,10 +1,7 @@
 //! Tests that missing segments of `bitcask` are detected by the manifest.
 
 use super::{
-    super::{
-        manifest::{FRESH, MANIFEST, Manifest},
-        open,
-    },
+    super::manifest::{FRESH, MANIFEST, Manifest},
     *,
 };
 
@@ -18,7 +15,7 @@ fn filled() -> Store {
 
 /// Returns the error of a start and that of a check of the store; `None` for one that succeeds.
 fn errors(store: &Store) -> [Option<String>; 2] {
-    let [opened, checked] = [try_open(&store.path()).map(drop), open::check(&store.path()).map(drop)];
+    let [opened, checked] = [try_open(&store.path()).map(drop), check(&store.path()).map(drop)];
     [opened, checked].map(|outcome| outcome.err().map(|error| error.to_string()))
 }
 
@@ -57,7 +54,7 @@ fn backup_without_the_lock_file_opens() {
     assert!(open::recognise(&store.path()));
     fs::remove_file(store.path().join("bitcask.lock")).unwrap();
     assert!(open::recognise(&store.path()));
-    assert_eq!(open::check(&store.path()).map(drop).map_err(|error| error.to_string()), Ok(()));
+    assert_eq!(check(&store.path()).map(drop).map_err(|error| error.to_string()), Ok(()));
     store.open();
     store.check();
 }
@@ -100,7 +97,7 @@ fn directory_of_the_version_before_opens_and_gets_a_manifest() {
         // The earlier version had created a new segment, and then ended.
         let last = *store.segments().last().unwrap();
         fs::write(path_of(&store.path(), last + 1), "").unwrap();
-        assert!(open::check(&store.path()).is_ok());
+        assert!(check(&store.path()).is_ok());
         store.open();
         store.check();
         store.shut(true);

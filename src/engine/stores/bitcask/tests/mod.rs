@@ -9,11 +9,11 @@ mod moved_directory;
 mod nearly_full_disk;
 
 use super::{
-    Bitcask,
+    Bitcask, open,
     segment::{id_of, path_of},
     space_reserve::SEGMENT,
 };
-use crate::engine::{Batch, Engine, OpenOptions, Result, registry::when_unlocked};
+use crate::engine::{Batch, CheckReport, Engine, OpenOptions, Result, registry::when_unlocked};
 use std::{
     collections::BTreeMap,
     fs,
@@ -35,6 +35,12 @@ fn try_open(path: &Path) -> Result<Bitcask> {
     // Tests run the background work themselves, at known times.
     engine.background.stop();
     Ok(engine)
+}
+
+/// Checks the data at `path` as `kvbench check` does, but waits for a lock that outlives its engine, see
+/// [`when_unlocked`].
+fn check(path: &Path) -> Result<CheckReport> {
+    when_unlocked(|| open::check(path))
 }
 
 impl Store {

@@ -3,7 +3,7 @@
 
 use super::{
     super::{
-        hint, open,
+        hint,
         segment::{OpenFiles, Segment},
     },
     merging::open_with_few_files,
@@ -215,7 +215,7 @@ fn store_whose_files_were_removed_changes_nothing_of_the_next_one_in_the_directo
     old.shut(true);
     assert!(contents(&path) == files);
     new.close().unwrap();
-    assert_eq!(open::check(&path).unwrap().holds, "1 keys, 1 records in 1 segments");
+    assert_eq!(check(&path).unwrap().holds, "1 keys, 1 records in 1 segments");
 }
 
 /// If the directory is moved after a merge has copied the live values, the merge fails and removes no segment, neither
