@@ -25,7 +25,7 @@ DEMO ?= kvbench-demo
 demo:
 	@tools/setup lmdb
 	cargo build --release --no-default-features --features bench,$(DEMO_FEATURES)
-	@tools/demo $(CARGO_TARGET_DIR)/release/kvbench $(DEMO)
+	@tools/demo "$(CARGO_TARGET_DIR)/release/kvbench" "$(DEMO)"
 
 TESTS = cargo test --release --workspace --features fault-injection,canopydb,redis
 
@@ -47,7 +47,8 @@ DISTRIBUTED = cargo test --release --no-default-features --features $(subst $() 
 test-distributed:
 	@tools/setup map
 	$(DISTRIBUTED) --no-run
-	@set -e; $(foreach cluster,$(CLUSTERS),echo "== $(cluster)"; tools/cluster $(cluster) up; failed=0; \
+	@set -e; $(foreach cluster,$(CLUSTERS),echo "== $(cluster)"; tools/cluster $(cluster) down; tools/cluster $(cluster) up; \
+	  failed=0; \
 	  tools/cluster $(cluster) exec env $(NODES_$(cluster)) CARGO_NET_OFFLINE=true $(DISTRIBUTED) -- --test-threads 4 --nocapture \
 	    || failed=$$?; \
 	  tools/cluster $(cluster) down; [ $$failed = 0 ] || exit $$failed;)
@@ -81,8 +82,8 @@ FUZZ := $(CARGO_TARGET_DIR)-fuzz
 
 fuzz:
 	@for target in $(TARGETS); do \
-	  mkdir -p $(FUZZ)/corpus/$$target && \
-	  CARGO_TARGET_DIR=$(FUZZ) cargo +nightly fuzz run $$target $(FUZZ)/corpus/$$target fuzz/corpus/$$target -- \
+	  mkdir -p "$(FUZZ)/corpus/$$target" && \
+	  CARGO_TARGET_DIR="$(FUZZ)" cargo +nightly fuzz run $$target "$(FUZZ)/corpus/$$target" fuzz/corpus/$$target -- \
 	    -max_total_time=$(SECONDS) -timeout=20 $$(test $$target = decoder && echo -dict=fuzz/resp.dict) || exit 1; \
 	done
 
@@ -90,7 +91,7 @@ fuzz:
 MIRI := resp:: command::glob engine::batch engine::memory_table::hash engine::memory_table::concurrent_scan_tests
 
 miri:
-	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)-miri MIRIFLAGS=-Zmiri-disable-isolation \
+	CARGO_TARGET_DIR="$(CARGO_TARGET_DIR)-miri" MIRIFLAGS=-Zmiri-disable-isolation \
 	  cargo +nightly miri test --no-default-features --lib -- $(MIRI)
 
 bench:

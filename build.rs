@@ -1,6 +1,9 @@
 //! Tells the program which commit and compiler it was built from, for its results.
 
-use std::{env, fs, process::Command};
+use std::{env, fs, path::Path, process::Command};
+
+/// Files and folders of which the program is made. The published crate has no `.cargo` and no `tools`.
+const SOURCES: [&str; 6] = ["src", "Cargo.toml", "Cargo.lock", ".cargo", "build.rs", "tools/rocksdb-cxx"];
 
 fn main() {
     let rustc = env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
@@ -10,7 +13,7 @@ fn main() {
     if let Some(commit) = commit() {
         println!("cargo::rustc-env=KVBENCH_COMMIT={commit}");
     }
-    for path in ["src", "Cargo.lock", "build.rs"] {
+    for path in SOURCES.into_iter().filter(|path| Path::new(path).exists()) {
         println!("cargo::rerun-if-changed={path}");
     }
     for name in ["HEAD", "logs/HEAD"] {
@@ -32,7 +35,8 @@ fn commit() -> Option<String> {
         return None;
     }
     let hash = output("git", &["rev-parse", "--short=12", "HEAD"])?;
-    let changed = output("git", &["status", "--porcelain", "--untracked-files=no", "src", "Cargo.lock"]);
+    let status = ["status", "--porcelain", "--untracked-files=no", "--"];
+    let changed = output("git", &[&status[..], &SOURCES].concat());
     let mark = if changed.is_none_or(|changes| changes.is_empty()) { "" } else { "+" };
     Some(format!("{hash}{mark}"))
 }

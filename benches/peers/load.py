@@ -66,26 +66,29 @@ def writer(which, port, begin, acknowledged, seconds, longest):
 
 
 def reader(port, acknowledged, done, results):
-    connection = socket.create_connection(("127.0.0.1", port))
     times = []
-    while not done.is_set():
-        which = random.randrange(CLIENTS)
-        sent = acknowledged[which]
-        if sent == 0:
-            time.sleep(0.01)
-            continue
-        pipeline, within = divmod(random.randrange(sent), DEPTH)
-        number = (pipeline * CLIENTS + which) * DEPTH + within
-        before = time.monotonic()
-        connection.sendall(b"*2\r\n$3\r\nGET\r\n$16\r\n%s\r\n" % key(number))
-        left = len(b"$%d\r\n" % a.size) + a.size + 2
-        while left > 0:
-            reply = connection.recv(left)
-            if not reply or left > a.size and reply[:1] != b"$" or reply.startswith(b"$-1"):
-                raise SystemExit(f"GET of an acknowledged key: {reply[:200]}")
-            left -= len(reply)
-        times.append(time.monotonic() - before)
-    results.put(sorted(times))
+    try:
+        connection = socket.create_connection(("127.0.0.1", port))
+        while not done.is_set():
+            which = random.randrange(CLIENTS)
+            sent = acknowledged[which]
+            if sent == 0:
+                time.sleep(0.01)
+                continue
+            pipeline, within = divmod(random.randrange(sent), DEPTH)
+            number = (pipeline * CLIENTS + which) * DEPTH + within
+            before = time.monotonic()
+            connection.sendall(b"*2\r\n$3\r\nGET\r\n$16\r\n%s\r\n" % key(number))
+            left = len(b"$%d\r\n" % a.size) + a.size + 2
+            while left > 0:
+                reply = connection.recv(left)
+                if not reply or left > a.size and reply[:1] != b"$" or reply.startswith(b"$-1"):
+                    raise SystemExit(f"GET of an acknowledged key: {reply[:200]}")
+                left -= len(reply)
+            times.append(time.monotonic() - before)
+    finally:
+        # `load` waits for them.
+        results.put(sorted(times))
 
 
 def written():
@@ -98,7 +101,10 @@ def info(connection):
     connection.sendall(b"INFO\r\n")
     text = b""
     while not re.match(rb"\$(\d+)\r\n", text) or len(text) < int(re.match(rb"\$(\d+)", text)[1]):
-        text += connection.recv(65536)
+        piece = connection.recv(65536)
+        if not piece:
+            raise SystemExit("the server closed the connection before its reply to INFO")
+        text += piece
     return dict(line.split(":", 1) for line in text.decode().split("\r\n") if ":" in line)
 
 
@@ -126,14 +132,17 @@ def load(name, command, limited):
     took, sent = time.monotonic() - begin, sum(acknowledged)
     done.set()
     times = results.get()
+    watch.join()
+    if any(one.exitcode for one in writers) or watch.exitcode:
+        process.kill()
+        process.wait()
+        raise SystemExit(f"{name}: a client failed")
     figures = {name: value for name, value in info(connection).items() if "stall" in name or "stop" in name}
     peak = int(re.search(r"VmHWM:\s+(\d+)", read(f"/proc/{process.pid}/status"))[1]) >> 10
     os.sync()
     grown, files = written() - before, size(directory)
     stop(process, connection)
     shutil.rmtree(directory)
-    if any(one.exitcode for one in writers) or watch.exitcode:
-        raise SystemExit(f"{name}: a client failed")
     rates = [sum(seconds[which * BUCKETS + second] for which in range(CLIENTS)) for second in range(max(int(took), 1))]
     tenth = max(1, len(rates) // 10)
     at = lambda part: times[min(len(times) - 1, int(len(times) * part))] * 1e3 if times else math.nan

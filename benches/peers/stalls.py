@@ -59,7 +59,7 @@ def request(*words):
 def call(connection, *words):
     connection.sendall(request(*words))
     reply = connection.recv(65536)
-    if reply.startswith(b"-"):
+    if not reply or reply.startswith(b"-"):
         raise SystemExit(f"{words[0]}: {reply}")
     return reply
 
@@ -70,7 +70,10 @@ def load(connection, first, last, value):
         connection.sendall(b"".join(request("SET", "key:%012d" % n, value) for n in numbers))
         left = 5 * len(numbers)
         while left:
-            left -= len(connection.recv(min(left, 65536)))
+            piece = connection.recv(min(left, 65536))
+            if not piece:
+                raise SystemExit("the server closed the connection during the load")
+            left -= len(piece)
 
 
 def benchmark(*arguments):
@@ -132,11 +135,13 @@ def send_large(what, keys, ready, go, leave, times):
     os.nice(19)
     ready.set()
     go.wait()
-    for _ in range({"flushdb": 1, "del": 1, "dbsize": 200}.get(what, 3)):
-        times.put(large(words, lines))
-        if what == "dbsize":
-            large(request("INFO"), 20)
-    times.put(None)
+    try:
+        for _ in range({"flushdb": 1, "del": 1, "dbsize": 200}.get(what, 3)):
+            times.put(large(words, lines))
+            if what == "dbsize":
+                large(request("INFO"), 20)
+    finally:
+        times.put(None)
     leave.wait()
 
 
@@ -167,6 +172,8 @@ def beside(what, keys):
             other.join()
     leave.set()
     sender.join()
+    if sender.exitcode:
+        raise SystemExit(f"the client of {what.upper()} failed")
     print(f"{what.upper()} of {keys} keys took {min(took):.3f} to {max(took):.3f} s", flush=True)
 
 

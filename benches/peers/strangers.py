@@ -196,7 +196,7 @@ def value(server, key=b"huge", size=HUGE, what="a value"):
         assert receive(connection, len(head)) == head
         left = size + 2
         while left:
-            left -= len(connection.recv(min(left, MIB)))
+            left -= len(receive(connection, min(left, MIB)))
         send(connection, request(b"DEL", key))
         assert receive(connection, 4) == b":1\r\n"
     return [], f"{what} of {HUGE // MIB} MiB"

@@ -16,6 +16,11 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("Makefile", &["lmdb", "sled", "redb"], "engines of the demo: a choice, which the caller can change"),
     (
         "Makefile",
+        &["fjall"],
+        "with those of the demo an engine in Rust, which is checked for other systems without a C compiler",
+    ),
+    (
+        "Makefile",
         &["canopydb", "tikv"],
         "features that are not in the default build are checked and tested too",
     ),

@@ -11,6 +11,7 @@
 mod cli_words;
 mod engine_names;
 mod rocksdb_cxx;
+mod scripts;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

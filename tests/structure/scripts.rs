@@ -1,0 +1,134 @@
+//! The build script, the Makefile, and the lists of names beside them.
+
+use crate::engine_names::files;
+use std::{
+    collections::BTreeSet,
+    env,
+    ffi::OsStr,
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+fn read(file: &str) -> String {
+    fs::read_to_string(Path::new(ROOT).join(file)).unwrap()
+}
+
+fn run(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    assert!(status.success(), "{command:?}: {}", String::from_utf8_lossy(&stderr));
+    String::from_utf8(stdout).unwrap()
+}
+
+/// `git` in a directory, without the settings of the user and without a repository that the environment names.
+fn git(directory: &Path, words: &[&str]) {
+    let mut git = Command::new("git");
+    for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
+        git.env_remove(variable);
+    }
+    git.env("GIT_CONFIG_GLOBAL", "/dev/null").current_dir(directory);
+    run(git.args(["-c", "user.name=test", "-c", "user.email=test@example.com"]).args(words));
+}
+
+/// What the build script prints in a directory.
+fn build_script(program: &Path, directory: &Path) -> String {
+    let mut script = Command::new(program);
+    for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
+        script.env_remove(variable);
+    }
+    run(script.current_dir(directory))
+}
+
+#[test]
+fn a_change_of_each_source_marks_the_commit() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (program, repository) = (scratch.path().join("build-script"), scratch.path().join("repository"));
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut compile = Command::new(rustc);
+    run(compile.current_dir(ROOT).args(["--edition", "2024", "build.rs", "-o"]).arg(&program));
+
+    let write = |file: &str, text: &str| {
+        let path = repository.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    // Each with the path that the build script watches.
+    let sources = [
+        ("src/bench/mod.rs", "src"),
+        ("Cargo.toml", "Cargo.toml"),
+        ("Cargo.lock", "Cargo.lock"),
+        (".cargo/config.toml", ".cargo"),
+        ("build.rs", "build.rs"),
+        ("tools/rocksdb-cxx", "tools/rocksdb-cxx"),
+    ];
+    for (file, _) in sources {
+        write(file, "first\n");
+    }
+    write("docs/page.md", "first\n");
+    git(scratch.path(), &["init", "--quiet", "repository"]);
+    git(&repository, &["add", "."]);
+    git(&repository, &["commit", "--quiet", "--message", "first"]);
+
+    let is_marked = || {
+        let printed = build_script(&program, &repository);
+        let commit = printed.lines().find_map(|line| line.strip_prefix("cargo::rustc-env=KVBENCH_COMMIT="));
+        commit.unwrap().ends_with('+')
+    };
+    let is_watched = |path: &str| {
+        let printed = build_script(&program, &repository);
+        printed.lines().any(|line| line.strip_prefix("cargo::rerun-if-changed=") == Some(path))
+    };
+    write("docs/page.md", "another text\n");
+    assert!(!is_marked());
+    for (file, watched) in sources {
+        write(file, "another text\n");
+        assert!(is_marked(), "{file}");
+        write(file, "first\n");
+        assert!(!is_marked(), "{file}");
+        assert!(is_watched(watched), "{file}");
+    }
+    // Cargo runs the script in each build if a path that it watches does not exist, as in the published crate.
+    fs::remove_dir_all(repository.join(".cargo")).unwrap();
+    assert!(!is_watched(".cargo"));
+}
+
+/// A test or program is named by the string that it gives to `skip`.
+#[test]
+fn what_ci_may_skip_exists() {
+    let script = read(".ci/run");
+    let (_, list) = script.split_once("${KVBENCH_MAY_SKIP-").unwrap();
+    let (list, _) = list.split_once('}').unwrap();
+    let mut paths = Vec::new();
+    for folder in ["src", "tests"] {
+        files(&Path::new(ROOT).join(folder), &mut paths);
+    }
+    paths.retain(|path| path.extension() == Some(OsStr::new("rs")));
+    let texts: Vec<_> = paths.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    for name in list.split(',') {
+        let literal = format!("\"{name}\"");
+        assert!(texts.iter().any(|text| text.contains(&literal)), "no test skips {literal}");
+    }
+}
+
+#[test]
+fn the_image_is_built_without_what_git_ignores() {
+    let patterns = |file: &str| -> BTreeSet<String> {
+        let text = read(file);
+        let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        lines.map(|line| line.trim_start_matches("**/").trim_matches('/').to_owned()).collect()
+    };
+    assert_eq!(patterns(".dockerignore"), patterns(".gitignore"));
+}
+
+/// The path of a home directory can have a space.
+#[test]
+fn recipes_quote_the_target_directory() {
+    for line in read("Makefile").lines().filter(|line| line.starts_with('\t')) {
+        for variable in ["$(CARGO_TARGET_DIR)", "$(FUZZ)"] {
+            let quoted = format!("\"{variable}");
+            assert_eq!(line.matches(variable).count(), line.matches(&quoted).count(), "{line}");
+        }
+    }
+}
