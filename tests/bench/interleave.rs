@@ -13,7 +13,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use std::{fs, path::Path, process::Command};
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 /// Reads of two stores in memory. The budget is used up after few blocks.
 const READS: &[&str] = &[
@@ -239,7 +239,7 @@ fn stores_of_different_groups_are_compared_by_the_store_that_is_in_both() {
     let run = read(dir.path());
     let comparison = &run.comparisons[0];
     assert_eq!((comparison.blocks.len(), comparison.verdicts.len()), (5, 6), "{:?}", comparison.verdicts);
-    assert_eq!(comparison.slicing.as_ref().unwrap().pilot.len(), 4);
+    assert_eq!(comparison.slicing.as_ref().unwrap().pilot.len(), 5);
     for (number, block) in (0..).zip(&comparison.blocks) {
         let ran =
             |group, store| block.slices.iter().any(|slice| (slice.group, slice.store) == (group, store));
@@ -405,17 +405,20 @@ fn children(parent: i32) -> Vec<(i32, char)> {
 }
 
 /// Kills a comparison while one of its two stores is stopped and the other one is not, over the wire each with its server.
-/// None of the processes is left, and none of the files.
+/// Both have been loaded, because both were stopped before. None of the processes is left, and none of the files.
 fn killed(flags: &[&str], servers: usize, kill: impl FnOnce(&mut Program)) {
     let dir = tempfile::tempdir().unwrap();
     let mut comparison = start(dir.path(), flags);
     let id = i32::try_from(comparison.process.id()).unwrap();
     let mut instances: Vec<Vec<(i32, char)>> = Vec::new();
+    let mut loaded = BTreeSet::new();
     wait_until("no two stores of which one is stopped", || {
         let with_servers = |child: (i32, char)| [vec![child], children(child.0)].concat();
         instances = children(id).into_iter().map(with_servers).collect();
         let is_stopped = |one: &Vec<(i32, char)>| one.iter().all(|(_, state)| *state == 'T');
+        loaded.extend(instances.iter().filter(|one| is_stopped(one)).map(|one| one[0].0));
         instances.len() == 2
+            && instances.iter().all(|one| loaded.contains(&one[0].0))
             && instances.iter().all(|one| one.len() == 1 + servers)
             && instances.iter().filter(|one| is_stopped(one)).count() == 1
     });

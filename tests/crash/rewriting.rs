@@ -181,9 +181,10 @@ impl Moment {
         }
         let enough = self.percent.map(|percent| log.len() * percent / 100);
         rewrite_until(&mut client, log, enough);
-        // The kill is to hit a rewrite, however fast this machine completes one.
-        let started = Instant::now();
-        while self.percent.is_some() && !log.fresh.exists() && started.elapsed() < PATIENCE {
+        // Below 100% the kill is to hit a rewrite, however fast this machine completes one.
+        let deadline = Instant::now() + PATIENCE;
+        while self.percent.is_some_and(|percent| percent < 100) && !log.fresh.exists() {
+            assert!(Instant::now() < deadline, "no rewrite was met");
             client.call(&["BGREWRITEAOF"]);
         }
         thread::sleep(self.delay);

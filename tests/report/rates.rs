@@ -7,7 +7,7 @@ use kvbench::{
     bench::result::{Loses, Operation},
     engine::LossClass,
 };
-use std::io::Read;
+use std::{collections::BTreeSet, io::Read};
 
 /// The charts of a page, unpacked.
 fn charts(page: &str) -> String {
@@ -72,5 +72,7 @@ fn stores_of_other_loss_bounds_share_no_chart() {
     };
     let charts = drawn(&[1000.0, 2000.0]);
     assert_eq!(charts.matches("99th percentile of latency against offered load").count(), 2, "{charts}");
+    let losses = charts.split("write: update, 1 threads; ").skip(1).map(|rest| rest.split(['<', '"']).next());
+    assert_eq!(losses.collect::<BTreeSet<_>>().len(), 2, "the titles say what each chart has: {charts}");
     assert!(!drawn(&[1000.0]).contains(TITLE), "one rate is no line");
 }

@@ -22,23 +22,26 @@ fn run(command: &mut Command) -> String {
     String::from_utf8(stdout).unwrap()
 }
 
-/// `git` in a directory, without the settings of the user and without a repository that the environment names.
-fn git(directory: &Path, words: &[&str]) {
-    let mut git = Command::new("git");
+/// A program that runs in a directory, without a repository that the environment names.
+fn program_in(directory: &Path, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
     for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
-        git.env_remove(variable);
+        command.env_remove(variable);
     }
-    git.env("GIT_CONFIG_GLOBAL", "/dev/null").current_dir(directory);
+    command.current_dir(directory);
+    command
+}
+
+/// `git` in a directory, without the settings of the user.
+fn git(directory: &Path, words: &[&str]) {
+    let mut git = program_in(directory, "git");
+    git.env("GIT_CONFIG_GLOBAL", "/dev/null");
     run(git.args(["-c", "user.name=test", "-c", "user.email=test@example.com"]).args(words));
 }
 
 /// What the build script prints in a directory.
 fn build_script(program: &Path, directory: &Path) -> String {
-    let mut script = Command::new(program);
-    for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
-        script.env_remove(variable);
-    }
-    run(script.current_dir(directory))
+    run(&mut program_in(directory, program))
 }
 
 #[test]

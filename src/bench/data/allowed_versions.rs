@@ -96,7 +96,7 @@ impl ValueVersions {
         self.0.find(index).map_or_else(State::default, |state| State::unpack(state.load(SeqCst)))
     }
 
-    /// Allocates the memory for the versions of the first `keys` keys.
+    /// Allocates the memory for the versions of the first `keys` keys, before the first update.
     pub fn allocate(&self, keys: u64) {
         self.0.allocate(keys);
     }

@@ -44,7 +44,8 @@ impl AtomicTable {
     }
 
     /// Allocates the entries of the first `keys` keys, at most [`TRACKED`], and makes their memory resident: the system
-    /// gives a page of zeros to a process when it is written. Sets entries to 0.
+    /// gives a page of zeros to a process when it is written. Only for a table that is not in use yet, because an entry of
+    /// each page is set to 0.
     pub fn allocate(&self, keys: u64) {
         for index in (0..keys.min(TRACKED)).step_by(PAGE) {
             if let Some(entry) = self.find_or_allocate(index) {

@@ -71,7 +71,7 @@ impl KeyLedger {
         8 * keys.min(TRACKED)
     }
 
-    /// Allocates the memory for the versions of the first `keys` keys at once, not at their first updates.
+    /// Allocates the memory for the versions of the first `keys` keys now, before the first update.
     pub fn with_versions(self, keys: u64) -> Self {
         self.versions.allocate(keys);
         self

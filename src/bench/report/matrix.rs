@@ -204,12 +204,14 @@ impl Matrix {
 }
 
 impl<'r, 'a> Draft<'r, 'a> {
-    /// Returns the column of the first of some scenarios that was measured, or else the empty column of the last one;
-    /// `None` without scenarios. Stores that were measured in another one of them only have done other work.
+    /// Returns the column of the first of some scenarios in which stores can be compared, or else that of the first one that
+    /// was measured, or the empty column of the last one; `None` without scenarios. Stores that were measured in another one
+    /// of them only have done other work.
     fn first_measured(report: &'r Report<'a>, scenarios: &'static [Scenario]) -> Option<Self> {
-        let mut drafts = scenarios.iter().map(|scenario| Self::new(report, scenario));
-        let measured = drafts.find(|draft| !draft.contests.is_empty());
-        let mut draft = measured.or_else(|| scenarios.last().map(Self::empty))?;
+        let mut drafts: Vec<_> = scenarios.iter().map(|scenario| Self::new(report, scenario)).collect();
+        let with = |least: usize| drafts.iter().position(|draft: &Self| draft.stores.len() >= least);
+        let place = with(2).or_else(|| with(1)).or(drafts.len().checked_sub(1))?;
+        let mut draft = drafts.swap_remove(place);
         let fits = |entry: &&Entry<'_>| {
             let is_of = |one: &Scenario| (one.fits)(entry) && has_figure(entry, one.measure);
             !entry.cell.reference && scenarios.iter().any(is_of)

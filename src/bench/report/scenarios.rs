@@ -31,7 +31,7 @@ const MOSTLY: f64 = 0.9;
 const MIXED: f64 = 0.100_001;
 
 /// All scenarios, in the order of the matrix. Neighbours with one title are alternatives of one column, which shows the
-/// first of them that was measured.
+/// first of them in which stores can be compared.
 pub static SCENARIOS: [Scenario; 13] = [
     Scenario {
         title: "Read-heavy",

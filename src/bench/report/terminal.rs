@@ -139,6 +139,9 @@ fn first_verdicts(text: &mut String, run: &Run) {
             Some(End::Planned) => "the last planned look is over",
             Some(End::FirstBlocks) => "--detect measures more",
             Some(End::Budget) => "--budget allows no more",
+            Some(End::Failed) if run.sound_stores(comparison).len() > 1 => {
+                "the store that is in all groups failed"
+            }
             Some(End::Failed) => "fewer than two stores could be measured",
             None => "not complete",
         };

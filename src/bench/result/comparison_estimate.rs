@@ -6,6 +6,7 @@ use super::{
     number_format,
     statistics::{
         looks::FIRST_LOOK,
+        real,
         sample_size::{self, MAX_BLOCKS, Noise},
     },
 };
@@ -18,7 +19,23 @@ impl Comparison {
     fn noise(&self, stores: &[usize]) -> Option<Noise> {
         let mut rates = self.rates(stores);
         rates.iter_mut().for_each(|rates| rates.retain(|block, _| *block < FIRST_LOOK));
-        Noise::of(&rates)
+        let widening = self.widening(stores);
+        Noise::of(&rates).map(|noise| Noise { deviation: noise.deviation * widening, ..noise })
+    }
+
+    /// Returns how many times larger the noise of two stores of different groups, whose ratio is one of four instances, is
+    /// than the mean over all pairs of `stores`; 1 without such a pair.
+    fn widening(&self, stores: &[usize]) -> f64 {
+        let pairs = |count: usize| real(count) * (real(count) - 1.0) / 2.0;
+        let together: f64 = self.loaded_together(stores).iter().map(|(_, own)| pairs(own.len())).sum();
+        let all = pairs(stores.len());
+        if all > together { (2.0 * all / (2.0 * all - together)).sqrt() } else { 1.0 }
+    }
+
+    /// Returns the number of instances on which the rate of a store in a ratio depends: with the anchor, if stores are loaded
+    /// in groups.
+    fn instances(&self) -> f64 {
+        if self.anchor().is_some() { 2.0 } else { 1.0 }
     }
 
     /// Returns the number of blocks after which a difference of the margin between two of `stores` (indices of cells)
@@ -51,13 +68,14 @@ impl Comparison {
     /// Returns a sentence about the blocks to come, after the pilot. `plans` is `true` if a difference to detect was
     /// given, and `budget` is the time that the comparison may take, in seconds.
     pub fn forecast(&self, stores: usize, plans: bool, budget: f64) -> String {
+        let noise = Noise { deviation: ASSUMED.deviation * self.instances().sqrt(), ..ASSUMED };
         let blocks =
-            if plans { ASSUMED.blocks(self.margin, stores, self.others_in_family) } else { FIRST_LOOK };
+            if plans { noise.blocks(self.margin, stores, self.others_in_family) } else { FIRST_LOOK };
         let found = match plans {
             true => self.margin.to_string(),
-            false => percent(
-                sample_size::detectable(ASSUMED.deviation, blocks, self.level_of_pair(stores)).exp_m1(),
-            ),
+            false => {
+                percent(sample_size::detectable(noise.deviation, blocks, self.level_of_pair(stores)).exp_m1())
+            }
         };
         let seconds = self.seconds_of(blocks);
         let short = match seconds > budget {
@@ -87,7 +105,7 @@ impl Comparison {
         };
         Some(format!(
             "the instances of a store vary by {}: {} find differences of {} (with a probability of 95%){needed}",
-            percent(noise.deviation),
+            percent(noise.deviation / self.instances().sqrt()),
             self.amount(planned),
             percent(detectable)
         ))
@@ -103,4 +121,30 @@ impl Comparison {
 fn percent(fraction: f64) -> String {
     let digits = if fraction < 0.01 { 2 } else { 1 };
     format!("{:.digits$}%", fraction * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_of_two_groups_have_twice_the_variance_of_those_in_one() {
+        let comparison = |groups: Vec<Vec<usize>>| Comparison {
+            id: "custom".into(),
+            cells: ["anchor", "a", "b"].map(str::to_owned).into(),
+            groups,
+            margin: Default::default(),
+            slicing: None,
+            looks: None,
+            blocks: Vec::new(),
+            verdicts: Vec::new(),
+            end: None,
+            others_in_family: 0,
+        };
+        // The variances of the three pairs are 1, 1 and 2: in the mean 4/3.
+        let groups = comparison(vec![vec![0, 1], vec![0, 2]]);
+        assert!((groups.widening(&[0, 1, 2]).powi(2) - 2.0 / (4.0 / 3.0)).abs() < 1e-9);
+        assert_eq!(groups.widening(&[0, 1]), 1.0);
+        assert_eq!(comparison(Vec::new()).widening(&[0, 1, 2]), 1.0);
+    }
 }

@@ -69,7 +69,8 @@ pub struct Slicing {
     /// Stores that do less work in a block, because they would take too long for `work`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub less_work: Vec<LessWork>,
-    /// Rates that the pilot measured, one for each store that did not fail.
+    /// Rates that the pilot measured, one for each store that did not fail; of the store that is in all groups, one for
+    /// each group.
     pub pilot: Vec<PilotRate>,
     /// `true` if each store's rate in turns is within 3% of its rate alone; `false` if slices reached their maximum
     /// length before that.
@@ -260,8 +261,7 @@ impl From<Verdict> for VerdictKind {
 
 impl Block {
     /// Returns the rate of a store in the block, in operations per second: the operations that count by their time and
-    /// their part of the write-back. `None` if no operation counts. `store` is the index of its cell. Verdicts use
-    /// this rate.
+    /// their part of the write-back. `None` if no operation counts. `store` is the index of its cell.
     pub fn rate(&self, store: usize) -> Option<f64> {
         rate(self.slices.iter().filter(|slice| slice.store == store))
     }
@@ -388,32 +388,27 @@ impl Comparison {
     }
 
     /// Returns, for each of `stores` (indices of cells), the natural logarithm of its operations per second by block
-    /// number, without the blocks in which it has no rate. Where stores are loaded in groups, the difference of two
-    /// logarithms is that of the ratios to the anchor, each in its own group.
+    /// number, without the blocks in which it has no rate.
     pub fn rates(&self, stores: &[usize]) -> Vec<BTreeMap<u32, f64>> {
         let of = |store: &usize| {
-            let rates = (0..).zip(&self.blocks).filter_map(|(number, block)| {
-                let rate = match self.anchor() {
-                    None => block.rate(*store)?.ln(),
-                    Some(anchor) => self.rate_by_anchor(block, *store, anchor)?,
-                };
-                Some((number, rate))
-            });
-            rates.collect()
+            let blocks = (0..).zip(&self.blocks);
+            blocks.filter_map(|(number, block)| Some((number, self.rate(block, *store)?.ln()))).collect()
         };
         stores.iter().map(of).collect()
     }
 
-    /// Returns the natural logarithm of a store's rate in a block, as if the anchor had had its mean rate in each group;
-    /// `None` if the store or, in its group, the anchor has no rate.
-    fn rate_by_anchor(&self, block: &Block, store: usize, anchor: usize) -> Option<f64> {
+    /// Returns the rate of a store in a block, in operations per second, on which verdicts are based. Of stores that are
+    /// loaded in groups: the rate as if the anchor had had its (geometric) mean rate in each group. `None` if the store or,
+    /// in its group, the anchor has no rate.
+    pub fn rate(&self, block: &Block, store: usize) -> Option<f64> {
+        let Some(anchor) = self.anchor() else { return block.rate(store) };
         let of_anchor = |group: usize| Some(block.rate_in(group, anchor)?.ln());
         let mean = mean(&(0..self.groups.len()).filter_map(of_anchor).collect::<Vec<_>>())?;
         if store == anchor {
-            return Some(mean);
+            return Some(mean.exp());
         }
         let group = self.groups.iter().position(|group| group.contains(&store))?;
-        Some(block.rate_in(group, store)?.ln() - of_anchor(group)? + mean)
+        Some(block.rate_in(group, store)? * (mean - of_anchor(group)?).exp())
     }
 
     /// Compares all pairs of `stores` (indices of cells) with the blocks of the latest planned evaluation, and replaces

@@ -4,7 +4,7 @@ use super::{
     Error, NO_TURNS, Planned,
     attempts::verified_at_most,
     comparisons, find_rate, free_space,
-    interleave::{BLOCK_SECONDS, LEAST_WRITTEN, PILOT_BLOCKS},
+    interleave::{BLOCK_SECONDS, LEAST_WRITTEN, PILOT_BLOCKS, Room},
     needed_disk,
     order::jobs,
     planned, verification,
@@ -47,7 +47,7 @@ pub fn text(options: &Options) -> Result<String, Error> {
     let jobs = jobs(&plan.cells);
     let most = verified_at_most(&options.conduct);
     let once = jobs.iter().map(|cells| seconds(cells, most)).sum::<f64>();
-    let comparisons = comparisons(options, &plan.cells);
+    let comparisons = comparisons(options, &plan.cells, Room::of(options));
     let takes_turns = |cell: &Cell| comparisons.iter().any(|comparison| comparison.cells.contains(&cell.id));
     let repetitions = f64::from(options.repetitions);
     let repeated = match options.interleave {
@@ -110,7 +110,7 @@ pub fn text(options: &Options) -> Result<String, Error> {
 /// Returns an error also if the options cannot be measured.
 pub fn check_space(options: &Options) -> Result<(), Error> {
     let Planned { options, plan, .. } = planned_anew(options)?;
-    super::check_space(&options, &plan.cells)
+    super::check_space(&options, &plan.cells).map(drop)
 }
 
 /// Returns the plan of a new run, whatever a result file contains.

@@ -144,11 +144,11 @@ struct Planned {
     against_turns: Option<String>,
 }
 
-/// Words about a run whose stores could take turns, but do not fit into memory or on the disk together.
+/// Words about a run whose stores could take turns, if each fitted into memory and on the disk together with the smallest.
 const NO_TURNS: &str = "stores are measured one after the other, without turns";
 
 /// Returns the options as they are measured, with the cells: without turns if the user has not asked for turns and the
-/// stores fit into memory and on the disk only one by one. A run that is continued has turns if it had them.
+/// stores fit into memory and on the disk only one by one, not even together with the smallest of them. A run that is continued has turns if it had them.
 fn planned(options: &Options) -> Result<Planned, Error> {
     let in_turns = Planned { options: options.filled(), plan: check(options)?, against_turns: None };
     if !options.interleave.is_some_and(|interleave| interleave.is_default) {
@@ -167,13 +167,9 @@ fn planned(options: &Options) -> Result<Planned, Error> {
     Ok(Planned { options: options.filled(), plan, against_turns })
 }
 
-/// Returns the interleaved comparisons of a run with these options and cells; none without turns.
-fn comparisons(options: &Options, cells: &[Cell]) -> Vec<Comparison> {
-    let room = || Room::of(options);
-    options
-        .interleave
-        .map(|interleave| interleave::comparisons(cells, interleave, room()))
-        .unwrap_or_default()
+/// Returns the interleaved comparisons of a run with these options and cells, for stores in `room`; none without turns.
+fn comparisons(options: &Options, cells: &[Cell], room: Room) -> Vec<Comparison> {
+    options.interleave.map(|interleave| interleave::comparisons(cells, interleave, room)).unwrap_or_default()
 }
 
 /// Returns an estimate of the bytes that a run needs on disk: those of its largest store or, if stores take turns, those
@@ -182,14 +178,15 @@ fn needed_disk(comparisons: &[Comparison], cells: &[Cell]) -> f64 {
     free_space::needed(cells).max(interleave::needed(comparisons, cells).disk)
 }
 
-/// Returns an error if the stores may need more than the free space, than `--map-size` or, if they take turns, than the
-/// available memory. Checks nothing with `--no-space-check`.
-fn check_space(options: &Options, cells: &[Cell]) -> Result<(), Error> {
-    let comparisons = comparisons(options, cells);
-    let memory = || interleave::check_memory(&comparisons, cells, Room::of(options));
+/// Returns the interleaved comparisons of a run, or an error if the stores may need more than the free space, than
+/// `--map-size` or, if they take turns, than the available memory. With `--no-space-check` there is no such error.
+fn check_space(options: &Options, cells: &[Cell]) -> Result<Vec<Comparison>, Error> {
+    let room = Room::of(options);
+    let comparisons = comparisons(options, cells, room);
     free_space::check(options, cells, needed_disk(&comparisons, cells))
-        .and_then(|()| memory())
-        .map_err(Error::NoSpace)
+        .and_then(|()| interleave::check_memory(&comparisons, cells, room))
+        .map_err(Error::NoSpace)?;
+    Ok(comparisons)
 }
 
 /// Returns the run in a result file that is continued or replaced.
@@ -250,8 +247,7 @@ pub fn verdict(run: &Run) -> Result<(), Error> {
 fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
     check_output(options)?;
     check_target(options)?;
-    check_space(options, &plan.cells)?;
-    let comparisons = comparisons(options, &plan.cells);
+    let comparisons = check_space(options, &plan.cells)?;
     let parent = options.output.parent().filter(|parent| !parent.as_os_str().is_empty());
     if let Some(parent) = parent {
         fs::create_dir_all(parent)

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::bench::{
     report::comparison_group::{ComparisonGroup, is_comparable_at_other_rates},
-    result::{metric::Unit, number_format},
+    result::{comparability, metric::Unit, number_format},
 };
 use askama::Template;
 use std::collections::BTreeMap;
@@ -46,7 +46,9 @@ pub fn of<'c, 'r, 'a>(contests: &'c [ComparisonGroup<'r, 'a>]) -> Vec<Loads<'c, 
 fn title(contest: &ComparisonGroup<'_, '_>) -> String {
     let Some(entry) = contest.entries.first() else { return String::new() };
     let work = &entry.cell.workload;
-    format!("{}: {}, {} threads", work.name, number_format::mix(&work.mix), work.threads)
+    let losses = entry.may_lose().then(|| comparability::loses_words(&entry.cell.target)).flatten();
+    let losses = losses.map_or(String::new(), |words| format!("; {words}"));
+    format!("{}: {}, {} threads{losses}", work.name, number_format::mix(&work.mix), work.threads)
 }
 
 /// Returns, for each store, the points of its line: the rate in operations per second, and the 99th percentile of the

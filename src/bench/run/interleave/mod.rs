@@ -3,7 +3,8 @@
 //! The stores of a row of a table are compared in blocks. In a block each store is a fresh instance, a process of its own
 //! with its own load, and all have one seed. Blocks are measured until an evaluation decides the comparison, the planned
 //! number of blocks is measured (see [`statistics`](crate::bench::result::statistics)), without `--detect` five blocks
-//! are measured, the budget of time is used up, or fewer than two stores are left that have not failed. In a duel a
+//! are measured, the budget of time is used up, or fewer than two stores are left that have not failed, or not the one that
+//! is in all groups. In a duel a
 //! table has one store, and its instances are processes of two programs. Stores that do not fit into memory or on the disk
 //! together are loaded in groups, one after the other in each block, and one store is in all of them.
 
@@ -108,7 +109,7 @@ impl Room {
         for store in (0..needed.len()).filter(|store| *store != anchor) {
             let fits =
                 |group: &Vec<usize>| self.holds(Self::sum(group.iter().chain([&store]).filter_map(of)));
-            match groups.last_mut().filter(|group| fits(group)) {
+            match groups.iter_mut().find(|group| fits(group)) {
                 Some(group) => group.push(store),
                 None => groups.push(vec![anchor, store]),
             }
@@ -274,10 +275,6 @@ impl Controller<'_> {
     fn compare(&mut self, run: &mut Run, mut comparison: Comparison) -> Result<(), Error> {
         while comparison.end.is_none() {
             let stores = run.sound_stores(&comparison);
-            if let Some(groups) = comparison.groups_text(&run.cells).filter(|_| comparison.slicing.is_none())
-            {
-                eprintln!("kvbench: {}: {groups}", comparison.id);
-            }
             let was_planned = comparison.looks.is_some();
             comparison.end = stopping_rule::next(&mut comparison, &stores, self.limits);
             // After the end, the verdicts are printed with this sentence.
@@ -307,6 +304,9 @@ impl Controller<'_> {
         comparison: &mut Comparison,
         stores: &[usize],
     ) -> Result<Option<End>, Error> {
+        if let Some(groups) = comparison.groups_text(&run.cells) {
+            eprintln!("kvbench: {}: {groups}", comparison.id);
+        }
         let began = Instant::now();
         let budget = self.limits.budget_seconds;
         let seconds = self.options.wanted_seconds().unwrap_or(BLOCK_SECONDS);
@@ -373,7 +373,7 @@ impl Controller<'_> {
         for report in &mut reports {
             let store = comparison.cells.iter().position(|cell| *cell == report.cell);
             if let (Outcome::Measured(measurement), Some(rate)) =
-                (&mut report.outcome, store.and_then(|store| block.rate(store)))
+                (&mut report.outcome, store.and_then(|store| comparison.rate(&block, store)))
             {
                 measurement.throughput = rate;
                 if store.is_some_and(|store| slicing.work_of(store) != slicing.work) {
@@ -511,6 +511,7 @@ mod tests {
         assert_eq!(room.groups(&stores(&[10.0, 2.0, 10.0], 30.0)), none);
         assert_eq!(room.groups(&stores(&[10.0, 2.0, 10.0, 10.0], 20.0)), [vec![1, 0, 2], vec![1, 3]]);
         assert_eq!(room.groups(&stores(&[3.0, 2.0, 3.0, 3.0], 40.0)), [vec![1, 0], vec![1, 2], vec![1, 3]]);
+        assert_eq!(room.groups(&stores(&[2.0, 12.0, 15.0, 8.0], 1.0)), [vec![0, 1, 3], vec![0, 2]]);
         // Two stores are compared together or not at all.
         assert_eq!(room.groups(&stores(&[20.0, 20.0], 30.0)), none);
         let endless = Room { memory: f64::INFINITY, disk: f64::INFINITY };

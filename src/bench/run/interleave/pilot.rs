@@ -109,13 +109,7 @@ pub fn of_groups(pilots: &[Slicing], needs: Requirements) -> Option<Slicing> {
     let longest = |seconds: fn(&Slicing) -> f64| pilots.iter().map(seconds).reduce(f64::max);
     let length = nanoseconds(longest(|pilot| pilot.slice_seconds)?);
     let discarded = (longest(|pilot| pilot.discarded_seconds)? * 1e3).round() as usize;
-    let mut rates: Vec<PilotRate> = Vec::new();
-    for rate in pilots.iter().flat_map(|pilot| &pilot.pilot) {
-        // The anchor is in each group.
-        if rates.iter().all(|known| known.store != rate.store) {
-            rates.push(rate.clone());
-        }
-    }
+    let rates = pilots.iter().flat_map(|pilot| pilot.pilot.clone()).collect();
     let is_like_alone = pilots.iter().all(|pilot| pilot.is_like_alone);
     Some(Slicing { is_like_alone, ..slicing(rates, needs, length, discarded) })
 }
@@ -161,8 +155,15 @@ fn less_work(rates: &[PilotRate], operations: f64, needs: Requirements) -> Vec<L
     let affordable = limit_of_each(&times, needs.block_seconds).max(NOT_SLOW * fastest);
     let limit = (SLOW * median).min(affordable);
     let slow = rates.iter().filter(|rate| seconds(rate) > limit);
-    slow.map(|rate| LessWork { store: rate.store, operations: rounded(operations * limit / seconds(rate)) })
-        .collect()
+    let less = |rate: &PilotRate| {
+        let operations = rounded(operations * limit / seconds(rate));
+        LessWork { store: rate.store, operations }
+    };
+    let mut less: Vec<LessWork> = slow.map(less).collect();
+    // The store that is in all groups has several rates.
+    less.sort_by_key(|less| less.store);
+    less.dedup_by_key(|less| less.store);
+    less
 }
 
 /// Returns the largest time such that all stores together take at most `all` seconds if none takes longer than it;

@@ -307,4 +307,12 @@ mod tests {
     fn one_store_is_not_compared() {
         assert_eq!(next(&mut comparison(Work::Seconds(1.0)), &[1], limits(1e6)), Some(End::Failed));
     }
+
+    /// Without the store that is in all groups, stores of different groups have no common scale.
+    #[test]
+    fn groups_without_their_common_store_are_not_compared() {
+        let mut three = Comparison { groups: vec![vec![0, 1], vec![0, 2]], ..comparison(Work::Seconds(1.0)) };
+        assert_eq!(next(&mut three, &[1, 2], limits(1e6)), Some(End::Failed));
+        assert_eq!(next(&mut three, &[0, 1, 2], limits(1e6)), None);
+    }
 }
