@@ -1,7 +1,6 @@
 //! Disks that are small, full or read-only. They are mounted, which needs privileges; without them the tests
 //! say that they were skipped, or fail where the environment has KVBENCH_MUST_MOUNT. CI runs all tests as a user, who may
-//! not mount, and then `room` and `first_start` of tests/crash once more as root, with KVBENCH_MUST_MOUNT. Tests elsewhere
-//! are skipped in CI.
+//! not mount, and then those that need a disk once more as root, with KVBENCH_MUST_MOUNT (`.github/workflows/ci.yml`).
 
 use std::{
     env,
