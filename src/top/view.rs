@@ -230,7 +230,7 @@ mod tests {
         assert!(picture.contains("p50 to p99.9: of whole steps since the start of the server"), "{picture}");
     }
 
-    /// They would look like those of present commits.
+    /// Otherwise the percentiles would look like those of the commits in the interval.
     #[test]
     fn percentiles_of_commits_say_since_when_and_need_a_commit() {
         let info = |commits: u64| {

@@ -172,16 +172,10 @@ pub fn judge(run: &mut Run, verdict: VerdictKind, ratio: f64) {
         needed: None,
     };
     run.comparisons = vec![Comparison {
-        others_in_family: 0,
-        id: run.cells[0].table.clone(),
-        cells: ids,
-        groups: Vec::new(),
         margin: Margin::new(0.05).unwrap(),
-        slicing: None,
-        looks: None,
-        blocks: Vec::new(),
         verdicts: vec![pair],
         end: Some(End::Planned),
+        ..Comparison::new(run.cells[0].table.clone(), ids)
     }];
 }
 

@@ -4,7 +4,7 @@
 use crate::bench::result::{CellKind, OPERATIONS, Operation, Order, Size, Workload};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Most bytes of keys and values in one batch of the load phase, unless a single pair has more.
+/// Maximum number of bytes of keys and values in one batch of the load phase, unless a single pair has more.
 const LOAD_BATCH_BYTES: f64 = (64 << 20) as f64;
 
 /// Chooses the kind of each operation by its share of the mix.

@@ -130,16 +130,8 @@ mod tests {
     #[test]
     fn ratios_of_two_groups_have_twice_the_variance_of_those_in_one() {
         let comparison = |groups: Vec<Vec<usize>>| Comparison {
-            id: "custom".into(),
-            cells: ["anchor", "a", "b"].map(str::to_owned).into(),
             groups,
-            margin: Default::default(),
-            slicing: None,
-            looks: None,
-            blocks: Vec::new(),
-            verdicts: Vec::new(),
-            end: None,
-            others_in_family: 0,
+            ..Comparison::new("custom".into(), ["anchor", "a", "b"].map(str::to_owned).into())
         };
         // The variances of the three pairs are 1, 1 and 2: in the mean 4/3.
         let groups = comparison(vec![vec![0, 1], vec![0, 2]]);

@@ -329,6 +329,23 @@ impl PairVerdict {
 }
 
 impl Comparison {
+    /// Creates a comparison that is not begun, of the cells with the ids `cells`, by the default margin. All stores are loaded
+    /// together, and the tests of its pairs are a family of their own.
+    pub fn new(id: String, cells: Vec<String>) -> Self {
+        Self {
+            id,
+            cells,
+            groups: Vec::new(),
+            margin: Margin::default(),
+            slicing: None,
+            looks: None,
+            blocks: Vec::new(),
+            verdicts: Vec::new(),
+            end: None,
+            others_in_family: 0,
+        }
+    }
+
     /// Returns the comparison of the cells with the ids `cells`, from the verdicts that the latest evaluation has
     /// recorded. In the result, a store is named by the index of its cell in `cells`.
     pub fn recorded(&self, cells: &[&str]) -> Pairwise {
@@ -455,16 +472,9 @@ mod tests {
         };
         let slices = [(0, 1, 100), (0, 0, 300), (1, 1, 200), (1, 2, 600), (1, 3, 200)].map(slice).into();
         let comparison = Comparison {
-            id: "custom".into(),
-            cells: ["a", "anchor", "b", "c"].map(str::to_owned).into(),
             groups: vec![vec![1, 0], vec![1, 2, 3]],
-            margin: Margin::default(),
-            slicing: None,
-            looks: None,
             blocks: vec![Block { seed: 0, slices, disturbance: None, seconds: 1.0 }],
-            verdicts: Vec::new(),
-            end: None,
-            others_in_family: 0,
+            ..Comparison::new("custom".into(), ["a", "anchor", "b", "c"].map(str::to_owned).into())
         };
         let rates = comparison.rates(&[0, 1, 2, 3]);
         let ratio = |one: usize, other: usize| (rates[one][&0] - rates[other][&0]).exp();

@@ -150,8 +150,8 @@ fn bar(entry: &Entry<'_>, spread: Option<&Spread>, unit: Unit, scale: f64, y: f6
     Bar { y, label: cut(&full_label), full_label, colour, value, text, text_x }
 }
 
-/// Shortens a label to 14 characters, so that it fits next to the bars. The start and the end stay: the end tells the
-/// two sides of a duel apart.
+/// Shortens a label to 14 characters, so that it fits next to the bars. The start and the end stay, because labels of
+/// the two sides of a duel differ at the end.
 fn cut(label: &str) -> String {
     const START: usize = 7;
     const END: usize = 6;

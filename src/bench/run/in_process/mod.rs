@@ -52,12 +52,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     let data =
         Data::new(&first.workload).map_err(|error| input_file_reads::in_file(&first.workload, &error))?;
     let data = Arc::new(data);
-    let updated = job.cells.iter().map(|cell| &cell.workload).filter(|workload| workload.updates());
-    let updated = updated.map(Workload::most_keys).max().unwrap_or_default();
-    let live = KeyLedger::new(data.capacity())
-        .with_ttl(first.workload.ttl_ms, first.workload.keys)
-        .with_versions(updated);
-    let live = Arc::new(live);
+    let live = Arc::new(ledger(job, first, &data));
     let options = open_options(job, &first.target);
     let expected = noop_data::of(&data, &live);
     let open_as = |options: &OpenOptions| {
@@ -89,7 +84,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     let MeasuredStore { opened, mut reports, .. } = session;
     let check = |engine: &dyn Engine| match synthetic::is_reference(&first.target.store) {
         true => Verified::default(),
-        false => verify(engine, &data, &live, job),
+        false => verify(engine, &data, &live, &first.workload, job.verified),
     };
     let close = || CloseReport::of(opened.into_engine(), &live, files.as_ref(), &open, &check);
     let end = panics::caught(close)
@@ -102,6 +97,16 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
         drop_unequal_sizes(&mut reports, job);
     }
     Ok(reports)
+}
+
+/// Returns the ledger of a store that is empty, with the memory for the keys of the job, of which `first` is the first
+/// cell.
+fn ledger(job: &Job, first: &Cell, data: &Data) -> KeyLedger {
+    let updated = job.cells.iter().map(|cell| &cell.workload).filter(|workload| workload.updates());
+    let updated = updated.map(Workload::most_keys).max().unwrap_or_default();
+    KeyLedger::new(data.capacity())
+        .with_ttl(first.workload.ttl_ms, first.workload.keys)
+        .with_versions(updated)
 }
 
 /// Returns the measurement of a report, or `None` if the report has none.
@@ -341,15 +346,9 @@ impl MeasuredStore<'_> {
     }
 }
 
-/// Reads values that the engine should hold, all or a random sample of `job.verified`, and compares them.
-fn verify(engine: &dyn Engine, data: &Data, live: &KeyLedger, job: &Job) -> Verified {
-    job.cells
-        .first()
-        .map_or_else(Verified::default, |first| verified(engine, data, live, &first.workload, job.verified))
-}
-
-/// Reads the values of the keys of `workload`, all or a random sample of `most`, and compares them.
-fn verified(engine: &dyn Engine, data: &Data, live: &KeyLedger, workload: &Workload, most: u64) -> Verified {
+/// Reads the values that the engine should hold, of keys like those of `workload`, all or a random sample of `most`, and
+/// compares them.
+fn verify(engine: &dyn Engine, data: &Data, live: &KeyLedger, workload: &Workload, most: u64) -> Verified {
     if live.count() == 0 {
         return Verified::default();
     }
@@ -430,7 +429,7 @@ mod tests {
         live.mark_removed(&popped);
         let found = || {
             let mut measurement = Measurement::default();
-            verified(&*engine, &data, &live, &workload, u64::MAX).add_to(&mut measurement);
+            verify(&*engine, &data, &live, &workload, u64::MAX).add_to(&mut measurement);
             (measurement.verified_values, measurement.wrong_values)
         };
         assert_eq!(found(), (Some(41), 0));

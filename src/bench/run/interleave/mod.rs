@@ -3,10 +3,10 @@
 //! The stores of a row of a table are compared in blocks. In a block each store is a fresh instance, a process of its own
 //! with its own load, and all have one seed. Blocks are measured until an evaluation decides the comparison, the planned
 //! number of blocks is measured (see [`statistics`](crate::bench::result::statistics)), without `--detect` five blocks
-//! are measured, the budget of time is used up, or fewer than two stores are left that have not failed, or not the one that
-//! is in all groups. In a duel a
+//! are measured, the budget of time is used up, or fewer than two stores are left that have not failed. In a duel a
 //! table has one store, and its instances are processes of two programs. Stores that do not fit into memory or on the disk
-//! together are loaded in groups, one after the other in each block, and one store is in all of them.
+//! together are loaded in groups, one after the other in each block, and one store is in all of them: if it fails, the
+//! comparison ends.
 
 pub mod block;
 pub mod instance;
@@ -67,6 +67,9 @@ pub(super) struct Room {
 }
 
 impl Room {
+    /// What no store needs.
+    const NONE: Self = Self { memory: 0.0, disk: 0.0 };
+
     /// Returns the available memory, less what must stay free, and the free space of the disk of a run; infinite where
     /// these are unknown, and with `--no-space-check`.
     pub fn of(options: &Options) -> Self {
@@ -85,8 +88,9 @@ impl Room {
 
     /// Returns what the stores of several cells need together.
     fn sum(needed: impl IntoIterator<Item = Self>) -> Self {
-        let none = Self { memory: 0.0, disk: 0.0 };
-        needed.into_iter().fold(none, |a, b| Self { memory: a.memory + b.memory, disk: a.disk + b.disk })
+        needed
+            .into_iter()
+            .fold(Self::NONE, |a, b| Self { memory: a.memory + b.memory, disk: a.disk + b.disk })
     }
 
     fn holds(self, needed: Self) -> bool {
@@ -132,17 +136,12 @@ pub(super) fn comparisons(cells: &[Cell], interleave: Interleave, room: Room) ->
         let is_only_row = cells.iter().all(|cell| cell.table != table || cell.row == row);
         let own = compared.iter().filter(|cell| (&cell.table, &cell.row) == (&table, &row));
         let needed: Vec<Room> = own.clone().map(|cell| Room::needed(cell)).collect();
+        let ids = own.map(|cell| cell.id.clone()).collect();
+        let id = if is_only_row { table } else { format!("{table}; {row}") };
         Comparison {
-            cells: own.map(|cell| cell.id.clone()).collect(),
             groups: room.groups(&needed),
-            id: if is_only_row { table } else { format!("{table}; {row}") },
             margin: interleave.detect.unwrap_or_default(),
-            slicing: None,
-            looks: None,
-            blocks: Vec::new(),
-            verdicts: Vec::new(),
-            end: None,
-            others_in_family: 0,
+            ..Comparison::new(id, ids)
         }
     };
     let rows = distinct(compared.iter().map(|cell| row_of(cell)));
@@ -166,8 +165,7 @@ pub(super) fn needed(comparisons: &[Comparison], cells: &[Cell]) -> Room {
         let all: Vec<usize> = (0..comparison.cells.len()).collect();
         comparison.loaded_together(&all).into_iter().map(move |(_, stores)| of(comparison, &stores))
     });
-    let none = Room { memory: 0.0, disk: 0.0 };
-    each.fold(none, |a, b| Room { memory: a.memory.max(b.memory), disk: a.disk.max(b.disk) })
+    each.fold(Room::NONE, |a, b| Room { memory: a.memory.max(b.memory), disk: a.disk.max(b.disk) })
 }
 
 /// Returns an error message if the stores that a comparison loads together may need more memory than is available.

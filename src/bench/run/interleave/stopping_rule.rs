@@ -150,16 +150,8 @@ mod tests {
             load_seconds: 2.0,
         };
         Comparison {
-            id: "custom".into(),
-            cells: vec!["one".into(), "other".into()],
-            groups: Vec::new(),
-            margin: Default::default(),
             slicing: Some(slicing),
-            looks: None,
-            blocks: Vec::new(),
-            verdicts: Vec::new(),
-            end: None,
-            others_in_family: 0,
+            ..Comparison::new("custom".into(), vec!["one".into(), "other".into()])
         }
     }
 
