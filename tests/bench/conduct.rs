@@ -338,6 +338,7 @@ fn memory_is_limited_or_it_is_said_why_not() {
             stderr(&output)
         );
         assert!(stderr(&output).contains("systemd-run"), "{}", stderr(&output));
+        assert!(!dir.path().join("result.json").exists(), "a refused run leaves no result");
         return;
     }
     assert_eq!(read(dir.path()).environment.memory_limit_bytes, Some(1 << 30));

@@ -179,6 +179,19 @@ fn a_gate_finds_allocations() {
 }
 
 #[test]
+fn a_workload_that_a_store_cannot_run_does_not_count() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut flags = READS.to_vec();
+    flags[1] = "btree,map";
+    let scans = ["--mix", "scan=1", "--budget", "1m", "--detect", "90%"];
+    let output = duel(dir.path(), Path::new(KVBENCH), Path::new(KVBENCH), &[&flags[..], &scans].concat());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), NO_LOSS, "{text}\n{}", stderr(&output));
+    let of_map = text.lines().find(|line| line.starts_with("map, scan, ")).unwrap_or_default();
+    assert!(of_map.ends_with(": not compared: map does not keep keys in order, so it cannot scan"), "{text}");
+}
+
+#[test]
 fn a_new_program_that_fails_is_a_loss() {
     let dir = tempfile::tempdir().unwrap();
     let text = |code| format!("if [ $1 = measure-job ]; then exit {code}; fi\nexec {KVBENCH} \"$@\"");
@@ -217,6 +230,12 @@ fn what_cannot_be_compared_is_refused_before_anything_is_measured() {
             kvbench,
             &["--mix", "insert=1"],
             "kvbench duel: this --mix only fills or empties the store",
+        ),
+        (
+            kvbench,
+            kvbench,
+            &["--suite", "ycsb", "--workloads", "load,a"],
+            "kvbench duel: a workload of --workloads only fills or empties the store",
         ),
         (kvbench, kvbench, &["--suite", "smallnest"], "--suite smallnest: "),
         (kvbench, kvbench, &["--suite", "storage"], "--suite storage: "),

@@ -489,6 +489,8 @@ fn what_cannot_take_turns_is_refused_with_the_flag() {
         (&["--rate", "1000"], "--rate"),
         (&["--operations", "1000"], "--operations"),
         (&["--mix", "insert=1"], "--mix"),
+        (&["--suite", "ycsb", "--workloads", "load"], "--workloads"),
+        (&["--mix", "scan=1"], "--stores that can be measured: map does not keep keys in order"),
         (&["--mix", "get=0.5,update=0.5", "--ttl", "1s"], "--ttl"),
         (&["--cold"], "--cold"),
         (&["--memory-limit", "1GiB"], "--memory-limit"),

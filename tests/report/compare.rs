@@ -2,7 +2,9 @@
 
 use crate::{fixtures, kvbench, text};
 use kvbench::{
-    bench::result::{Disturbance, Figure, Loses, Operation, Outcome, Run, Target},
+    bench::result::{
+        Disturbance, Figure, Loses, Operation, Outcome, Run, Target, interleaved_comparison::Comparison,
+    },
     engine::{Compression, LossClass},
 };
 use std::fs;
@@ -58,6 +60,16 @@ fn a_limit_below_what_can_be_detected_is_not_kept() {
     }
     let (code, _) = compare(&run(&[("x", CALM)]), &run(&[("x", noisy)]), &[]);
     assert_eq!(code, Some(0), "no limit was given");
+}
+
+#[test]
+fn a_limit_is_shown_as_it_was_given() {
+    let noisy: &[f64] = &[700.0, 800.0, 1300.0];
+    for limit in ["7%", "2.5%"] {
+        let (_, output) = compare(&run(&[("x", CALM)]), &run(&[("x", noisy)]), &["--fail-above", limit]);
+        assert!(output.contains(&format!(" worse by more than {limit}, beyond the noise")), "{output}");
+        assert!(output.contains(&format!("cannot tell whether the limit of {limit} is kept:")), "{output}");
+    }
 }
 
 /// Four stores that are steady say nothing of a fifth, neither of its speed nor, at a rate, of its latency.
@@ -222,6 +234,20 @@ fn other_work_under_the_same_id_is_not_compared() {
     let (code, output) = compare(&first, &second, &["--fail-above", "10%"]);
     assert_eq!(code, Some(2), "{output}");
     assert!(output.contains("not compared: the workload or its settings differ"), "{output}");
+}
+
+/// The throughput of stores that take turns may contain write-back.
+#[test]
+fn stores_that_took_turns_in_one_run_only_are_not_compared() {
+    let alone = run(&[("x", CALM), ("y", CALM)]);
+    let mut in_turns = alone.clone();
+    let ids = in_turns.cells.iter().map(|cell| cell.id.clone()).collect();
+    in_turns.comparisons = vec![Comparison::new("compared".to_owned(), ids)];
+    for (first, second, code) in [(&alone, &in_turns, 2), (&in_turns, &alone, 2), (&in_turns, &in_turns, 0)] {
+        let (found, output) = compare(first, second, &["--fail-above", "50%"]);
+        assert_eq!(found, Some(code), "{output}");
+        assert_eq!(output.contains("or its stores took turns in one run only"), code == 2, "{output}");
+    }
 }
 
 /// The report leaves out repetitions that other programs disturbed, and so does the comparison.

@@ -3,6 +3,7 @@
 use crate::{fixtures, kvbench, report, text};
 use kvbench::bench::result::{
     Access, CellKind, Measurement, Operation, Outcome, Run, SCHEMA_VERSION, Sample, Workload,
+    interleaved_comparison::Comparison,
 };
 use std::fs;
 
@@ -128,6 +129,20 @@ fn runs_of_two_machines_share_no_table() {
     other.samples.iter_mut().for_each(|sample| sample.cell.push('2'));
     let (_dir, markdown) = report(&[one, other], "report.md");
     assert_eq!(markdown.matches("\n## tiny\n").count(), 2);
+}
+
+#[test]
+fn stores_that_took_turns_share_no_table_with_others_of_the_same_work() {
+    let (one, mut other) = (fixtures::small(), fixtures::small());
+    other.cells.iter_mut().for_each(|cell| cell.id.push('2'));
+    other.samples.iter_mut().for_each(|sample| sample.cell.push('2'));
+    let tables =
+        |other: &Run| report(&[one.clone(), other.clone()], "report.md").1.matches("\n## tiny\n").count();
+    assert_eq!(tables(&other), 1);
+    let row = &other.cells[0].row;
+    let ids = other.cells.iter().filter(|cell| cell.row == *row).map(|cell| cell.id.clone()).collect();
+    other.comparisons = vec![Comparison::new("tiny".to_owned(), ids)];
+    assert_eq!(tables(&other), 2);
 }
 
 /// A latency of a closed loop is that of a store at its own highest rate, so it is not that of another store.

@@ -16,6 +16,7 @@ pub(super) enum CellStatus {
     NothingToCompare,
     /// In one of the runs, the store does not support the cell's workload.
     Unsupported,
-    /// The runs have different workloads or settings under the same cell id.
+    /// The runs have different workloads or settings under the same cell id, or its store took turns with others in one
+    /// run only, or was written back after its slices in one run only.
     OtherWork,
 }

@@ -98,7 +98,9 @@ impl Comparison {
         let (mut cells, mut series) = (Vec::new(), Vec::new());
         for cell in &first.cells {
             let Some(other) = second.cells.iter().find(|other| other.id == cell.id) else { continue };
-            let same = cell.workload == other.workload && is_same(&cell.target, &other.target);
+            let same = cell.workload == other.workload
+                && is_same(&cell.target, &other.target)
+                && first.writes_back_in_turns(&cell.id) == second.writes_back_in_turns(&cell.id);
             let own: Vec<_> =
                 ASPECTS.into_iter().filter_map(|aspect| Series::new([first, second], cell, aspect)).collect();
             let state =

@@ -122,7 +122,7 @@ impl Comparison {
             (count(Verdict::Worse), count(Verdict::Better), count(Verdict::TooMuch));
         match self.limit {
             Some(limit) => text
-                .push_str(&format!("; {too_much} worse by more than {}%, beyond the noise", limit * 100.0)),
+                .push_str(&format!("; {too_much} worse by more than {}, beyond the noise", percent(limit))),
             None => text.push_str(&format!("; {worse} worse and {better} better, beyond the noise")),
         }
         if let Some(detectable_loss) = self.judgement.detectable_loss {
@@ -143,8 +143,8 @@ impl Comparison {
         if let Some(limit) = self.limit.filter(|_| self.is_inconclusive()) {
             let reasons = printable(&self.gaps.join("; "));
             text.push_str(&format!(
-                "\ncannot tell whether the limit of {}% is kept: {reasons}",
-                limit * 100.0
+                "\ncannot tell whether the limit of {} is kept: {reasons}",
+                percent(limit)
             ));
         }
         text
@@ -174,8 +174,15 @@ fn state_words(state: CellStatus) -> Option<&'static str> {
             Some("not compared: no speed, latency, size or bytes read were measured")
         }
         CellStatus::Unsupported => Some("n/a"),
-        CellStatus::OtherWork => Some("not compared: the workload or its settings differ"),
+        CellStatus::OtherWork => Some(
+            "not compared: the workload or its settings differ, or its stores took turns in one run only",
+        ),
     }
+}
+
+/// Returns a limit, given as a fraction, in percent, rounded to two decimal places: "7%".
+fn percent(limit: f64) -> String {
+    format!("{}%", (limit * 1e4).round() / 1e2)
 }
 
 fn ratio(change: &Change) -> String {

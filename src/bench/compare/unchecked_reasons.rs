@@ -57,7 +57,10 @@ fn lost(compared: &Compared<'_>) -> Vec<String> {
     };
     let missing = compared.only_first.iter().filter(|id| had(id)).count();
     let reasons = [
-        (count(&[CellStatus::OtherWork]), "did other work, or had other settings"),
+        (
+            count(&[CellStatus::OtherWork]),
+            "did other work, had other settings, or took turns in one run only",
+        ),
         (count(&[CellStatus::Mended]), "failed in some of its repetitions, so they are not compared"),
         (
             count(&[CellStatus::NoFigures, CellStatus::Unsupported]),

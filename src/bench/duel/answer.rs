@@ -6,7 +6,7 @@ use super::{
 };
 use crate::bench::{
     plan::options::Gate,
-    result::{Run, Side, equal_work, interleaved_comparison::Comparison, statistics::verdict::Verdict},
+    result::{Cell, Run, Side, equal_work, interleaved_comparison::Comparison, statistics::verdict::Verdict},
 };
 
 /// Answer of a duel.
@@ -14,11 +14,12 @@ use crate::bench::{
 pub enum Answer {
     /// Each store is faster, equal within the margin, or slower by less than the margin.
     NoLoss,
-    /// A store became slower, breaks a gate (`--gate`), or fails in the new program only.
+    /// A store became slower, breaks a gate (`--gate`), or fails in the new program only or cannot run its workload there.
     Loss,
     /// No store is shown to be slower, and none fails in the new program only, but there is no answer for some store:
     /// the measurements show neither a difference of the two programs nor their equality, or the store fails in the
-    /// old program. Also if nothing was compared, or if the numbers of keys differ between the programs.
+    /// old program. Also if nothing was compared, or if the numbers of keys differ between the programs. Workloads that
+    /// a store can run in neither program do not count.
     Undecided,
 }
 
@@ -41,8 +42,9 @@ pub fn answer(run: &Run, gates: &[Gate]) -> Answer {
         GateVerdict::CannotTell(_) => Answer::Undecided,
     };
     let of_gates = |comparison| gates.iter().map(move |gate| answer(gate::judge(*gate, run, comparison)));
-    let rates = run.comparisons.iter().map(|comparison| of_comparison(run, comparison));
-    let answers: Vec<Answer> = rates.chain(run.comparisons.iter().flat_map(of_gates)).collect();
+    let able = || run.comparisons.iter().filter(|comparison| !neither_can(run, comparison));
+    let rates = able().map(|comparison| of_comparison(run, comparison));
+    let answers: Vec<Answer> = rates.chain(able().flat_map(of_gates)).collect();
     let is_unequal = answers.is_empty() || !equal_work::unequal(run).is_empty();
     match (answers.contains(&Answer::Loss), is_unequal || answers.contains(&Answer::Undecided)) {
         (true, _) => Answer::Loss,
@@ -51,9 +53,17 @@ pub fn answer(run: &Run, gates: &[Gate]) -> Answer {
     }
 }
 
+/// Returns `true` if the store of a comparison cannot run its workload in either program, such as scans without an order
+/// of keys.
+fn neither_can(run: &Run, comparison: &Comparison) -> bool {
+    let cells = Side::BOTH.map(|side| cell(run, comparison, side));
+    cells.into_iter().flatten().all(|cell| run.unsupported(&cell.id).is_some())
+}
+
 fn of_comparison(run: &Run, comparison: &Comparison) -> Answer {
-    let has_failed = |side| cell(run, comparison, side).is_some_and(|cell| run.has_failed(&cell.id));
-    match (has_failed(Side::Old), has_failed(Side::New)) {
+    let fails = |cell: &Cell| run.has_failed(&cell.id) || run.unsupported(&cell.id).is_some();
+    let fails = |side| cell(run, comparison, side).is_some_and(fails);
+    match (fails(Side::Old), fails(Side::New)) {
         (false, true) => return Answer::Loss,
         (true, _) => return Answer::Undecided,
         (false, false) => {}

@@ -453,7 +453,7 @@ pub enum PlanError {
     FewKeys { least: u64, suite: &'static Suite },
     #[error(
         "--cpus server=: in process there is no server, and the engine runs in the driver's threads; use --cpus \
-        driver=, or --wire"
+        driver=, or kvbench bench --wire"
     )]
     NoServer,
     #[error("--cpus server= cannot be set for a server that is already running; leave out --target")]
@@ -472,8 +472,11 @@ pub enum PlanError {
     ColdMemory,
     #[error("--memory-limit cannot be set for a server that is already running; leave out --target")]
     ForeignMemory,
-    #[error("--interleave, --detect and --budget compare stores; name at least two with --stores")]
-    OneStore,
+    #[error(
+        "--interleave, --detect and --budget compare stores; name at least two with --stores that can be \
+        measured{reasons}"
+    )]
+    OneStore { reasons: String },
     #[error("stores cannot take turns: {0}; leave it out, or leave out --interleave, --detect and --budget")]
     NotInterleaved(&'static str),
     #[error("kvbench duel: {0}")]

@@ -230,8 +230,8 @@ fn position(heads: &mut Vec<Head>, label: &str) -> usize {
 }
 
 /// Returns a group number for each run. Runs with equal numbers may share tables: they were made by the same
-/// program on the same machine, with the same `--memory-limit`, `--cold` and `--cpus`, and have no cell in common
-/// except cells that measure the harness.
+/// program on the same machine, with the same `--memory-limit`, `--cold` and `--cpus`, have no cell in common except
+/// cells that measure the harness, and no workload in common whose stores took turns in one of them.
 fn groups(files: &[RunFile]) -> Vec<usize> {
     let mut groups: Vec<Vec<&Run>> = Vec::new();
     let mut numbers = Vec::new();
@@ -260,6 +260,18 @@ fn may_share(a: &Run, b: &Run) -> bool {
         && (&one.memory_limit_bytes, &one.cold, &one.cpus)
             == (&other.memory_limit_bytes, &other.cold, &other.cpus)
         && !a.cells.iter().any(|cell| !cell.reference && b.cells.iter().any(|other| cell.id == other.id))
+        && !have_turns_in_common(a, b)
+}
+
+/// Returns `true` if stores of both runs have done the same work and those of at least one run took turns: such figures
+/// contain write-back or not, and are of other blocks.
+fn have_turns_in_common(a: &Run, b: &Run) -> bool {
+    let in_turns = |run: &Run, cell: &Cell| run.comparison(&cell.id).is_some();
+    let clashes =
+        |one: &Cell, other: &Cell| one.workload == other.workload && (in_turns(a, one) || in_turns(b, other));
+    a.cells
+        .iter()
+        .any(|one| !one.reference && b.cells.iter().any(|other| !other.reference && clashes(one, other)))
 }
 
 fn source(file: &RunFile, group: usize) -> String {

@@ -29,7 +29,7 @@ pub use cell::{
     Target, Workload,
 };
 pub use duel::{BuildDescription, Duel, Program};
-use interleaved_comparison::{Comparison, LessWork, Work};
+use interleaved_comparison::{Block, Comparison, LessWork, Work};
 pub use measurement::{Disturbance, FileSize, Latency, Measurement};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -254,6 +254,13 @@ impl Run {
     /// Returns the interleaved comparison of the cell with the id `cell`, or `None` if the cell is in none.
     pub fn comparison(&self, cell: &str) -> Option<&Comparison> {
         self.comparisons.iter().find(|comparison| comparison.cells.iter().any(|id| id == cell))
+    }
+
+    /// Returns `true` if the store of the cell with the id `cell` took turns with others and its throughput contains the
+    /// write-back after its slices, `false` if it took turns without write-back, and `None` if it was measured alone.
+    /// Throughputs of these three kinds cannot be compared.
+    pub fn writes_back_in_turns(&self, cell: &str) -> Option<bool> {
+        self.comparison(cell).map(|comparison| comparison.blocks.iter().any(Block::has_write_back))
     }
 
     /// Returns the indices of the stores of a comparison of which no measurement has failed, without those that do not

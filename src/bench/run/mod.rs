@@ -79,16 +79,17 @@ use std::{
 pub fn run(options: &Options) -> Result<Run, Error> {
     let Planned { options, plan, against_turns } = planned(options)?;
     let options = &options;
-    if let Some(reason) = against_turns {
-        eprintln!("kvbench: {NO_TURNS}: {reason}");
-    }
     job_messages::remove_leftovers(&options.directory);
     let mut run = match options.resume {
         true => resume(options, plan)?,
         false => begin(options, plan)?,
     };
-    let asked = options.seconds.filter(|seconds| *seconds < suites::LEAST_EVERYSEC);
-    if let Some(seconds) = asked.filter(|_| suites::any_everysec(&run.cells)) {
+    if let Some(reason) = against_turns {
+        environment::add_warning(&mut run.environment, format!("{NO_TURNS}: {reason}"));
+    }
+    let is_alone = options.interleave.is_none() && suites::any_everysec(&run.cells);
+    let asked = options.seconds.filter(|seconds| is_alone && *seconds < suites::LEAST_EVERYSEC);
+    if let Some(seconds) = asked {
         eprintln!(
             "kvbench: each cell lasts {} s, not --seconds {seconds}: everysec syncs once a second",
             suites::LEAST_EVERYSEC
@@ -247,6 +248,7 @@ pub fn verdict(run: &Run) -> Result<(), Error> {
 fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
     check_output(options)?;
     check_target(options)?;
+    let swap = swap_warning(options)?;
     let comparisons = check_space(options, &plan.cells)?;
     let parent = options.output.parent().filter(|parent| !parent.as_os_str().is_empty());
     if let Some(parent) = parent {
@@ -256,6 +258,7 @@ fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
     let directory = &options.directory;
     create_directory(options)?;
     let mut environment = environment::describe(directory, &plan.cells, &options.conduct);
+    swap.into_iter().for_each(|warning| environment::add_warning(&mut environment, warning));
     if let Some(duel) = &options.duel {
         environment.libraries.retain(|store, library| {
             // The library of the program that controls the duel is not measured.
@@ -315,14 +318,23 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
         return Ok(run);
     }
     check_target(options)?;
+    let swap = swap_warning(options)?;
     create_directory(options)?;
     let now = environment::describe(&options.directory, &run.cells, &options.conduct);
     if !environment::is_same_machine(&now, &run.environment) {
         return differs("machine");
     }
     // Warnings of now apply to the cells that are still to be measured.
-    now.warnings.into_iter().for_each(|warning| environment::add_warning(&mut run.environment, warning));
+    let warnings = now.warnings.into_iter().chain(swap);
+    warnings.for_each(|warning| environment::add_warning(&mut run.environment, warning));
     Ok(run)
+}
+
+/// Returns a warning about swap space that makes `--memory-limit` useless, or an error if a control group with this limit
+/// cannot be made. Each job has a group of its own; this one shows whether one can be made.
+fn swap_warning(options: &Options) -> Result<Option<String>, Error> {
+    let group = options.conduct.memory_limit.map(MemoryGroup::new).transpose().map_err(Error::Conduct)?;
+    Ok(group.and_then(|group| group.swap_warning(memory_limit::swap_kib())))
 }
 
 /// Returns `true` if no cell or comparison of the run is left to measure.
@@ -341,11 +353,6 @@ fn is_complete(run: &Run) -> bool {
 fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
     let alone = run.cells.iter().filter(|cell| run.comparison(&cell.id).is_none());
     let jobs: Vec<Vec<Cell>> = jobs(&alone.cloned().collect::<Vec<_>>());
-    // Each job has a group of its own; this one shows whether one can be made.
-    let group = options.conduct.memory_limit.map(MemoryGroup::new).transpose().map_err(Error::Conduct)?;
-    if let Some(warning) = group.and_then(|group| group.swap_warning(memory_limit::swap_kib())) {
-        warn(&mut run.environment, warning);
-    }
     let memory_limit = options.conduct.memory_limit.map(|limit| limit + driver_memory(options, run));
     let bar = bar(u64::from(run.repetitions) * jobs.len() as u64);
     let mut attempts = interference::ATTEMPTS;

@@ -46,7 +46,7 @@ pub static SUITES: &[Suite] = &[
         mean_latency: true,
         ..Suite::new(
             "smallnest",
-            "Set, get, both at the same time, delete, batches, in process (smallnest's fork)",
+            "Set, get, both at the same time, delete, batches, with ascending keys, in process (smallnest's fork)",
             smallnest_kvbench::cells,
         )
     },
@@ -197,6 +197,10 @@ pub fn plan(options: &Options) -> Result<Plan, PlanError> {
         (None, _) => cells.extend(harness_overhead::floors(&maker, &cells)),
         (Some(_), None) => cells = of_both_programs(cells),
         (Some(_), Some(suite)) => {
+            if !options.workloads.is_empty() && !cells.iter().all(is_alone_and_steady) {
+                let reason = "a workload of --workloads only fills or empties the store; leave it out";
+                return Err(PlanError::NotInDuel(reason));
+            }
             cells.retain(is_alone_and_steady);
             if cells.is_empty() {
                 return Err(PlanError::NothingAlone(suite.name));

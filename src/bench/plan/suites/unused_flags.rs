@@ -1,9 +1,15 @@
 //! Refusal of flags that a suite would ignore, since a user who sets a flag expects it to have an effect.
 
-use super::{LEAST_EVERYSEC, cell_transforms::is_alone, is_alone_and_steady, plan};
+use super::{LEAST_EVERYSEC, Plan, cell_transforms::is_alone, is_alone_and_steady, plan};
 use crate::bench::{
-    plan::options::{CustomWorkload, Durability, Options, PlanError},
-    result::{Access, Cell, Operation, number_format},
+    plan::{
+        options::{CustomWorkload, Durability, Options, PlanError},
+        unsupported::unsupported_reason,
+    },
+    result::{
+        Access, Cell, Operation,
+        number_format::{self, distinct},
+    },
 };
 
 /// Returns an error if a flag that the user gave has no effect, because another value would lead to the same cells, or
@@ -13,8 +19,9 @@ use crate::bench::{
 ///
 /// Fails with the flag without effect, the condition that cannot be met, or another [`PlanError`] of the plan.
 pub fn refuse_ignored(options: &Options) -> Result<(), PlanError> {
-    let cells = plan(options)?.cells;
-    check_conditions(options, &cells)?;
+    let planned = plan(options)?;
+    check_conditions(options, &planned)?;
+    let cells = planned.cells;
     let Some(suite) = options.suite else { return check_custom(options) };
     let own = || options.clone();
     let others = [
@@ -85,12 +92,12 @@ fn check_custom(options: &Options) -> Result<(), PlanError> {
     refusals.into_iter().find(|(refused, _)| *refused).map_or(Ok(()), |(_, error)| Err(error))
 }
 
-/// Returns an error if a flag of the run conditions, such as `--cold` or `--cpus`, cannot apply to `cells`.
-fn check_conditions(options: &Options, cells: &[Cell]) -> Result<(), PlanError> {
-    let conduct = &options.conduct;
+/// Returns an error if a flag of the run conditions, such as `--cold` or `--cpus`, cannot apply to the cells of a plan.
+fn check_conditions(options: &Options, plan: &Plan) -> Result<(), PlanError> {
+    let (conduct, cells) = (&options.conduct, &plan.cells);
     let any = |access| cells.iter().any(|cell| cell.target.access == access);
     let is_foreign = options.target.is_some();
-    check_interleaved(options, cells)?;
+    check_interleaved(options, plan)?;
     let refusals = [
         (conduct.cpus.server.is_some() && any(Access::InProcess), PlanError::NoServer),
         (conduct.cpus.server.is_some() && is_foreign, PlanError::ForeignServer),
@@ -111,15 +118,15 @@ fn check_conditions(options: &Options, cells: &[Cell]) -> Result<(), PlanError> 
 
 /// Returns `true` if the cells of options with `--interleave` can be compared in turns.
 pub fn can_take_turns(options: &Options) -> bool {
-    plan(options).is_ok_and(|plan| check_interleaved(options, &plan.cells).is_ok())
+    plan(options).is_ok_and(|plan| check_interleaved(options, &plan).is_ok())
 }
 
-/// Returns an error if `--interleave` is given and the cells cannot be compared in turn.
-fn check_interleaved(options: &Options, cells: &[Cell]) -> Result<(), PlanError> {
+/// Returns an error if `--interleave` is given and the cells of a plan cannot be compared in turn.
+fn check_interleaved(options: &Options, plan: &Plan) -> Result<(), PlanError> {
     if options.interleave.is_none() {
         return Ok(());
     }
-    let is_duel = options.duel.is_some();
+    let (cells, is_duel) = (&plan.cells, options.duel.is_some());
     let compared: Vec<_> = measured(cells).filter(|cell| is_alone_and_steady(cell)).collect();
     let refusals = [
         (!cfg!(target_os = "linux"), "processes are stopped on Linux only"),
@@ -137,7 +144,8 @@ fn check_interleaved(options: &Options, cells: &[Cell]) -> Result<(), PlanError>
         ),
         (!options.rates.is_empty(), "--rate starts operations that a stopped store cannot do"),
         (options.operations.is_some(), "the pilot finds the number of --operations"),
-        (compared.is_empty(), "this --mix only fills or empties the store"),
+        (compared.is_empty() && options.suite.is_none(), "this --mix only fills or empties the store"),
+        (compared.is_empty(), "the --workloads only fill or empty the store"),
         (options.custom.ttl_ms.is_some(), "--ttl: values would expire while their store is stopped"),
         (options.conduct.cold, "--cold reads would find what an earlier slice has read"),
         (options.conduct.memory_limit.is_some(), "--memory-limit is for one store at a time"),
@@ -149,8 +157,16 @@ fn check_interleaved(options: &Options, cells: &[Cell]) -> Result<(), PlanError>
         (&one.table, &one.row) == (&other.table, &other.row)
             && (&one.target.store, one.target.side) != (&other.target.store, other.target.side)
     };
-    let has_rival = |one: &&Cell| compared.iter().any(|other| is_row_of_both(one, other));
-    if compared.iter().any(has_rival) { Ok(()) } else { Err(PlanError::OneStore) }
+    let is_able = |cell: &&&Cell| is_duel || unsupported_reason(cell).is_none();
+    let able = || compared.iter().filter(is_able);
+    if able().any(|one| able().any(|other| is_row_of_both(one, other))) {
+        return Ok(());
+    }
+    let unsupported = compared.iter().filter_map(|cell| unsupported_reason(cell));
+    let reasons: Vec<String> = plan.left_out.iter().cloned().chain(unsupported).collect();
+    let reasons = distinct(reasons.iter().map(String::as_str)).join("; ");
+    let reasons = if reasons.is_empty() { reasons } else { format!(": {reasons}") };
+    Err(PlanError::OneStore { reasons })
 }
 
 /// Returns the cells that the user asked for: all but those of the harness overhead, or all if there are only those.

@@ -41,7 +41,7 @@ use crate::{
             statistics::looks::FIRST_LOOK,
         },
     },
-    engine::{Family, synthetic},
+    engine::{Family, machine_memory::memory_bytes, synthetic},
 };
 use block::{LEAST_WRITTEN_BACK, Sliced, nanoseconds};
 use instance::Instance;
@@ -70,13 +70,15 @@ impl Room {
     /// What no store needs.
     const NONE: Self = Self { memory: 0.0, disk: 0.0 };
 
-    /// Returns the available memory, less what must stay free, and the free space of the disk of a run; infinite where
-    /// these are unknown, and with `--no-space-check`.
+    /// Returns the available memory, at most that of the container, less what must stay free, and the free space of the
+    /// disk of a run; infinite where these are unknown, and with `--no-space-check`.
     pub fn of(options: &Options) -> Self {
         let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let available = process_usage::field(&text, "MemAvailable:").filter(|_| !options.ignores_space);
+        // In a container, the first is the machine's.
+        let available = available.map(|kib| memory_bytes().map_or(kib << 10, |most| most.min(kib << 10)));
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-        let available = available.map_or(f64::INFINITY, |kib| (kib << 10) as f64);
+        let available = available.map_or(f64::INFINITY, |bytes| bytes as f64);
         let free = free_space::of(&options.directory).filter(|_| !options.ignores_space);
         Self { memory: (available - FREE_MEMORY).max(available / 4.0), disk: free.unwrap_or(f64::INFINITY) }
     }
@@ -175,7 +177,7 @@ pub(super) fn check_memory(comparisons: &[Comparison], cells: &[Cell], room: Roo
     match needed.memory > room.memory {
         true => Err(format!(
             "the stores of a comparison are loaded at once, two at least, and may need {} of memory, of which {} may be \
-             used; take fewer --stores or --keys, or add --no-space-check or --repetitions 5",
+             used; take fewer --keys, or add --no-space-check",
             short(needed.memory),
             short(room.memory)
         )),
@@ -323,8 +325,10 @@ impl Controller<'_> {
             pilots.extend(needs(load_seconds).and_then(|needs| pilot::run_pilot(&mut instances, needs)));
             refuse_signal(self.options, run)?;
             let over = instances.into_iter().filter(Instance::is_over).flat_map(Instance::finish);
-            failed
-                .extend(reports.into_iter().chain(over).filter(|report| report.outcome.failure().is_some()));
+            failed.extend(reports.into_iter().chain(over).filter(|report| {
+                // A store that cannot run the workload is here only in a duel.
+                report.outcome.failure().is_some() || matches!(report.outcome, Outcome::Unsupported(_))
+            }));
         }
         let slicing = needs(load_seconds).and_then(|needs| pilot::of_groups(&pilots, needs));
         record(run, failed, 0, None);
