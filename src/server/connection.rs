@@ -201,9 +201,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Executes every complete request that `batch` has received. Replies are collected in `batch`, and sent here only
-    /// when they reach [`REPLY_SIZE`].
+    /// when they reach [`REPLY_SIZE`]. Begins no further step after CLIENT KILL, which is an error.
     async fn answer(&mut self, mut batch: Box<RequestBatch>) -> Result<Box<RequestBatch>, ConnectionEnd> {
         let mut steps = 0_u32;
+        let mut begun = None;
         loop {
             if !self.session.authenticated && self.local.shared.context.live.password().is_none() {
                 // The password was removed after the client connected.
@@ -216,14 +217,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             batch.look_up(&shared.commands, &shared.context.store, self.session.space);
             self.local.stats().commands.fetch_add(batch.requests.len() as u64, Ordering::Relaxed);
             while let Some(step) = self.next_step(&batch) {
-                let mut begin = StepStart::of(&step, &batch, &self.session);
+                if self.session.client().is_killed() {
+                    return Err(CloseReason::Killed.into());
+                }
+                let mut begin = StepStart::of(&step, &batch, &self.session, begun);
                 batch = self.run(batch, step).await?;
                 if let Some(time) = self.session.sleep.take() {
                     self.send_first(&mut batch, begin.take_reply_len()).await?;
                     Box::pin(self.pause(time, &mut batch)).await?;
                 }
                 let is_midway = self.progress.has_begun();
-                begin.account(&self.local, &self.session, &mut batch);
+                begin.account(&self.local, &self.session, &mut batch, is_midway);
+                begun = is_midway.then(|| begin.start_of_next(&batch));
                 request_stats::apply_reply_mode(&mut self.session, &mut batch, begin, is_midway);
                 if let Some(wait) = self.session.wait.take() {
                     Box::pin(self.wait_for_sync(wait, begin.reply_len(), &mut batch)).await?;

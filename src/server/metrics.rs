@@ -205,19 +205,22 @@ impl PrometheusText {
         let name = "command_latency_seconds";
         self.family(name, "histogram", "From a command's turn to its reply, commit and sync included.");
         for (command, total) in &used {
-            self.histogram(name, &[("command", command)], &total.latency, 1e9);
+            self.histogram(name, &[("command", command)], &total.latency, 1e9, |power| power);
         }
     }
 
     fn commits(&mut self, context: &ServerState) {
         let groups = &context.groups;
-        for (name, help, counts, unit) in [
-            ("commit_group_size", "Clients whose writes shared a commit.", groups.size.counts(), 1024.0),
-            ("commit_seconds", "Time of a commit; under always with its sync.", groups.commit.counts(), 1e9),
-            ("sync_seconds", "Time of a sync of everysec.", groups.sync.counts(), 1e9),
+        let name = "commit_group_size";
+        self.family(name, "histogram", "Clients whose writes shared a commit.");
+        // A bound belongs to its bucket, and the sizes are whole numbers: the largest one below the power.
+        self.histogram(name, &[], &groups.size.counts(), 1024.0, |power| power - 1.0);
+        for (name, help, counts) in [
+            ("commit_seconds", "Time of a commit; under always with its sync.", groups.commit.counts()),
+            ("sync_seconds", "Time of a sync of everysec.", groups.sync.counts()),
         ] {
             self.family(name, "histogram", help);
-            self.histogram(name, &[], &counts, unit);
+            self.histogram(name, &[], &counts, 1e9, |power| power);
         }
         let store = &context.store;
         self.gauge(
@@ -305,8 +308,16 @@ impl PrometheusText {
     }
 
     /// Writes a histogram with a bucket per power of two; `unit` is the number of recorded units in one unit of the
-    /// output, such as 1e9 for nanoseconds in seconds.
-    fn histogram(&mut self, name: &str, labels: &[(&str, &str)], counts: &HistogramSnapshot, unit: f64) {
+    /// output, such as 1e9 for nanoseconds in seconds. `bound` returns the largest value of a bucket, in units of the
+    /// output, from the power of two that is above it.
+    fn histogram(
+        &mut self,
+        name: &str,
+        labels: &[(&str, &str)],
+        counts: &HistogramSnapshot,
+        unit: f64,
+        bound: fn(f64) -> f64,
+    ) {
         let bucket = format!("{name}_bucket");
         let mut step = |end: &str, count: u64| {
             let labels: Vec<_> = labels.iter().copied().chain([("le", end)]).collect();
@@ -316,7 +327,7 @@ impl PrometheusText {
         // The last bucket also holds all larger values.
         let powers: Vec<_> = counts.cumulative_buckets().collect();
         for (value, below) in powers.split_last().map_or(&[][..], |(_, powers)| powers) {
-            step(&(*value as f64 / unit).to_string(), *below);
+            step(&bound(*value as f64 / unit).to_string(), *below);
         }
         step("+Inf", count);
         self.sample(&format!("{name}_sum"), labels, counts.sum() as f64 / unit);

@@ -28,6 +28,9 @@ pub(super) struct StepStart {
     /// Length of the reply buffer in bytes at the start of the step.
     reply: usize,
     time: Instant,
+    /// Start of the step in which the first request was begun, if earlier steps have executed a part of it; otherwise
+    /// `None`.
+    begun: Option<Instant>,
     kind: Admission,
 }
 
@@ -54,30 +57,50 @@ impl StepStart {
         mem::take(&mut self.reply)
     }
 
-    pub fn of(step: &Step, batch: &RequestBatch, session: &Session) -> Self {
+    /// Returns the start of `step`, which begins now. `begun` is the result of
+    /// [`start_of_next`](Self::start_of_next) for the step before, if that step has executed only a part of the next
+    /// request.
+    pub fn of(step: &Step, batch: &RequestBatch, session: &Session, begun: Option<Instant>) -> Self {
         let kind = match session.authenticated {
             false => Admission::Locked,
             true if matches!(step.kind, StepKind::Queue) => Admission::Queue,
             true => Admission::Run,
         };
-        Self { first: batch.next, reply: batch.reply.len(), time: Instant::now(), kind }
+        Self { first: batch.next, reply: batch.reply.len(), time: Instant::now(), begun, kind }
     }
 
-    /// Updates counters, SLOWLOG, LATENCY and MONITOR for the requests that were answered since the start of the
+    /// Returns the start of the step in which the next request of `batch` was begun, if this step has ended after a
+    /// part of it.
+    pub fn start_of_next(self, batch: &RequestBatch) -> Instant {
+        self.begun.filter(|_| batch.next == self.first).unwrap_or(self.time)
+    }
+
+    /// Updates counters, SLOWLOG, LATENCY and MONITOR for the requests that were answered since the start of the step.
+    /// `is_midway` is `true` if a part of the request after them was executed too: it has its share of the time of the
     /// step.
-    pub fn account(self, local: &WorkerState, session: &Session, batch: &mut RequestBatch) {
+    pub fn account(self, local: &WorkerState, session: &Session, batch: &mut RequestBatch, is_midway: bool) {
         let now = Instant::now();
         let ran = batch.next.saturating_sub(self.first);
         if ran == 0 {
             return;
         }
         let time = now.saturating_duration_since(self.time);
+        let each = time / u32::try_from(ran + usize::from(is_midway)).unwrap_or(u32::MAX);
         let end = self.first + ran;
         let mut at = self.first;
         let mut last = None;
+        let mut first_share = each;
+        if let Some(begun) = self.begun {
+            // The time of the earlier steps belongs to the first request alone.
+            let earlier = self.time.saturating_duration_since(begun);
+            first_share += earlier;
+            let (lookup, next) = span_of_same_command(batch, at, at + 1);
+            last = self.count(local, lookup, 1, (first_share, earlier + time));
+            at = next;
+        }
         while at < end {
             let (lookup, next) = span_of_same_command(batch, at, end);
-            last = self.count(local, lookup, ((next - at) as u64, ran as u64), time).or(last);
+            last = self.count(local, lookup, (next - at) as u64, (each, time)).or(last);
             at = next;
         }
         count_key_hits(local, mem::take(&mut batch.hits));
@@ -86,15 +109,16 @@ impl StepStart {
             self.count_errors(local, batch);
         }
         let context = &local.shared.context;
-        let each = time / u32::try_from(ran).unwrap_or(u32::MAX);
-        let is_noted = context.slow.wants(each) || context.spikes.wants(each) || context.monitors.any();
+        let is_noted =
+            context.slow.wants(first_share) || context.spikes.wants(first_share) || context.monitors.any();
         if self.kind != Admission::Queue && is_noted {
             for index in self.first..end {
                 if let (Some(Lookup::Known(spec, _)), Some(args)) =
                     (batch.lookups.get(index), batch.args(index))
                     && self.runs(spec)
                 {
-                    log_request(local, session.client(), (spec, args), each);
+                    let share = if index == self.first { first_share } else { each };
+                    log_request(local, session.client(), (spec, args), share);
                 }
             }
         }
@@ -106,19 +130,20 @@ impl StepStart {
         self.kind == Admission::Run || self.kind == Admission::Locked && spec.has(NO_AUTH)
     }
 
-    /// Counts `count` adjacent requests of one command, out of `all` requests of a step that took `time`, as executed
-    /// or as rejected; requests that were queued for EXEC, and those with an unknown command or subcommand, are not
-    /// counted. Returns the index of the command's counters if the requests were executed or queued.
+    /// Counts `count` adjacent requests of one command as executed or as rejected; requests that were queued for EXEC,
+    /// and those with an unknown command or subcommand, are not counted. Each request has the time `share` of its step,
+    /// and was answered `latency` after its execution began. Returns the index of the command's counters if the
+    /// requests were executed or queued.
     fn count(
         self,
         local: &WorkerState,
         lookup: Lookup,
-        (count, all): (u64, u64),
-        time: Duration,
+        count: u64,
+        (share, latency): (Duration, Duration),
     ) -> Option<usize> {
         match lookup {
             Lookup::Known(spec, index) if self.runs(spec) => {
-                local.stats().command(index.get())?.note(count, all, time);
+                local.stats().command(index.get())?.note(count, share, latency);
                 return Some(index.get());
             }
             // CLIENT LIST shows a queued command as the last one.
@@ -172,7 +197,7 @@ pub(super) fn count_exec_request(
     time: Duration,
 ) {
     if let Some(stats) = local.stats().command(index.get()) {
-        stats.note(1, 1, time);
+        stats.note(1, time, time);
         stats.failed.fetch_add(failed.into(), Ordering::Relaxed);
     }
     let client = session.client();

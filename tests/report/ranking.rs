@@ -4,7 +4,10 @@ use crate::{fixtures, report};
 use kvbench::{
     bench::{
         report::terminal,
-        result::{Disturbance, Loses, Operation, Outcome, Run, Target, interleaved_comparison::VerdictKind},
+        result::{
+            Disturbance, Loses, Operation, Outcome, Run, Target,
+            interleaved_comparison::{Block, SliceRecord, VerdictKind},
+        },
     },
     engine::LossClass,
 };
@@ -319,6 +322,107 @@ fn may_lose_ranks_stores_of_several_policies_in_one_table() {
     // No scenario calls them stores of another loss.
     let (_dir, page) = report(&[run], "report.html");
     assert!(!page.contains("other loss, so not compared"), "one class");
+}
+
+/// A suite may have workloads that cannot take turns, such as its load.
+#[test]
+fn workloads_without_turns_have_figures_and_a_verdict_beside_those_with_turns() {
+    for may_lose in [None, Some(SECOND)] {
+        let mut run = mixed(&[("rocksdb", "everysec", &CALM), ("redb", "everysec", &times(0.5))], may_lose);
+        fixtures::judge(&mut run, VerdictKind::Faster, 2.0);
+        let work = fixtures::workload("load", &[(Operation::Insert, 1.0)]);
+        for (store, factor) in [("rocksdb", 3.0), ("redb", 1.0)] {
+            let mut target = fixtures::target(store, "everysec");
+            (target.may_lose, target.loses) = (may_lose, Some(loses(store, "everysec")));
+            let column = run.cells.iter().find(|cell| cell.target.store == store).unwrap().column.clone();
+            let cell = fixtures::cell("custom", "load", &column, target, work.clone());
+            fixtures::add(&mut run, cell, &times(factor));
+        }
+        let (text, verdict) = (terminal::text(&run), verdict(&run));
+        assert!(text.contains(" 3,000"), "{text}");
+        assert!(verdict.contains("3.00 times as fast as redb"), "{text}");
+        assert_eq!(verdict.lines().count(), 1, "{text}");
+    }
+}
+
+/// Without write-back, which takes as long as the slices, the first two stores do 2,000 operations a second, the third
+/// 3,000.
+fn written_back(groups: Vec<Vec<usize>>) -> Run {
+    let stores = ["rocksdb", "redb", "lmdb"];
+    let mut run = mixed(&stores.map(|store| (store, "everysec", &CALM[..])), None);
+    fixtures::judge(&mut run, VerdictKind::CannotTell, 1.0);
+    let slice = |(group, store, operations): (usize, usize, u64)| SliceRecord {
+        store,
+        group,
+        operations,
+        seconds: 1.0,
+        discarded_operations: 0,
+        discarded_seconds: 0.0,
+        write_back_seconds: Some(1.0),
+        left_device_busy: false,
+    };
+    let slices = match groups.is_empty() {
+        true => [(0, 0, 2000), (0, 1, 2000), (0, 2, 3000)].map(slice).to_vec(),
+        // The machine is twice as fast while the second group is loaded.
+        false => [(0, 0, 2000), (0, 1, 2000), (1, 0, 4000), (1, 2, 6000)].map(slice).to_vec(),
+    };
+    let block = Block { seed: 0, slices, disturbance: None, seconds: 10.0 };
+    (run.comparisons[0].groups, run.comparisons[0].blocks) = (groups, vec![block; CALM.len()]);
+    run
+}
+
+#[test]
+fn rates_without_write_back_are_not_shown_of_a_store_that_failed() {
+    let mut run = written_back(Vec::new());
+    let rates = "  operations/s without and with write-back: rocksdb 2,000 and 1,000; redb 2,000 and 1,000";
+    let all = format!("{rates}; lmdb 3,000 and 1,500\n");
+    let note = |rate| format!("{rate}.00 k/s without the write-back after its slices");
+    let text = terminal::text(&run);
+    assert!(text.contains(&all), "{text}");
+    let (_dir, markdown) = report(&[run.clone()], "report.md");
+    assert!([2, 3].into_iter().all(|rate| markdown.contains(&note(rate))), "{markdown}");
+    let last = run.samples.last_mut().unwrap();
+    last.outcome = Outcome::Failed("disk full".to_owned());
+    let text = terminal::text(&run);
+    assert!(text.contains(&format!("{rates}\n")), "{text}");
+    let (_dir, markdown) = report(&[run], "report.md");
+    assert!(markdown.contains(&note(2)) && !markdown.contains(&note(3)), "{markdown}");
+}
+
+/// The throughput of a store that is loaded in a group is that of a machine of mean speed.
+#[test]
+fn rates_without_write_back_are_scaled_as_the_throughput_is() {
+    let text = terminal::text(&written_back(vec![vec![0, 1], vec![0, 2]]));
+    let rates = "rocksdb 2,828 and 1,414; redb 2,828 and 1,414; lmdb 4,243 and 2,121\n";
+    assert!(text.contains(&format!("  operations/s without and with write-back: {rates}")), "{text}");
+}
+
+/// Its later repetitions are not measured any more.
+#[test]
+fn a_store_that_failed_early_is_shown_as_failed() {
+    let text = terminal::text(&fixtures::small());
+    let line = text.lines().find(|line| line.starts_with("set ")).unwrap();
+    assert_eq!(line.split('|').map(str::trim).collect::<Vec<_>>(), ["set", "failed", "-"]);
+}
+
+/// The latency of an operation in a batch lasts until the end of the batch, so it is not the time of an operation.
+#[test]
+fn the_harness_overhead_of_one_workload_is_called_a_latency() {
+    let mut run = mixed(&[("rocksdb", "no", &CALM)], None);
+    run.cells[0].reference = true;
+    let text = terminal::text(&run);
+    assert!(text.contains("\nharness overhead: mean latency 1000000 ns\n"), "{text}");
+}
+
+/// A difference that is shown has an interval that excludes 1 by its digits too.
+#[test]
+fn an_interval_beside_1_does_not_seem_to_touch_it() {
+    let mut run = mixed(&[("rocksdb", "everysec", &CALM), ("redb", "everysec", &times(0.99))], None);
+    fixtures::judge(&mut run, VerdictKind::Faster, 1.01);
+    (run.comparisons[0].verdicts[0].low, run.comparisons[0].verdicts[0].high) = (1.003, 1.02);
+    let text = terminal::text(&run);
+    assert!(text.contains("1.01 times as fast as redb (1.003 to 1.02)"), "{text}");
+    assert!(text.contains("0.99 (0.98 to 0.997)"), "{text}");
 }
 
 fn disturb(run: &mut Run, cell: usize, repetitions: std::ops::Range<u32>, foreign: f64) {

@@ -118,11 +118,12 @@ fn verdict(finding: &Finding, minutes_per_block: f64) -> String {
     }
 }
 
-/// Returns a fraction in percent, with one decimal place below 10%.
+/// Returns a fraction in percent, with one decimal place below 10% and two below 0.1%.
 fn percent(fraction: f64) -> String {
-    match fraction < 0.0995 {
-        true => format!("{:.1}%", fraction * 100.0),
-        false => format!("{:.0}%", fraction * 100.0),
+    match fraction.abs() {
+        small if small < 0.001 => format!("{:.2}%", fraction * 100.0),
+        middle if middle < 0.0995 => format!("{:.1}%", fraction * 100.0),
+        _ => format!("{:.0}%", fraction * 100.0),
     }
 }
 
@@ -226,6 +227,12 @@ mod tests {
                 (0.98, 0.99),
                 Verdict::SlightlySlower { by: 0.015, margin },
                 "new is 1.5% slower, less than 3% (95% interval 1.0% to 2.0%)",
+            ),
+            (
+                0.9958,
+                (0.992, 0.9996),
+                Verdict::SlightlySlower { by: 0.0042, margin },
+                "new is 0.4% slower, less than 3% (95% interval 0.04% to 0.8%)",
             ),
             (
                 1.2,

@@ -599,9 +599,13 @@ impl Verdict {
     }
 }
 
-/// Formats a ratio with two decimal places, or three below 0.095.
+/// Formats a ratio with two decimal places, three below 0.095, and near 1 as [`number_format::ratio`] does.
 fn part(ratio: f64) -> String {
-    if ratio < 0.095 { format!("{ratio:.3}") } else { format!("{ratio:.2}") }
+    match ratio {
+        small if small < 0.095 => format!("{ratio:.3}"),
+        near if (0.9..1.1).contains(&near) => number_format::ratio(ratio),
+        _ => format!("{ratio:.2}"),
+    }
 }
 
 impl MatrixCell {

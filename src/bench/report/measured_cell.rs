@@ -261,12 +261,14 @@ impl Entry<'_> {
     }
 
     /// Returns the median rate without the write-back after the slices of an interleaved comparison, as a footnote;
-    /// `None` if the cell is in no interleaved comparison, or if no write-back followed its slices.
+    /// `None` if the cell is in no interleaved comparison, if no write-back followed its slices, or if the cell has no
+    /// valid measurement.
     fn write_back_remark(&self) -> Option<String> {
-        let comparison = self.run.comparison(&self.cell.id)?;
+        let comparison = self.run.comparison(&self.cell.id).filter(|_| self.state == State::Sound)?;
         let store = comparison.cells.iter().position(|id| *id == self.cell.id)?;
         let blocks = comparison.blocks.iter().filter(|block| block.has_write_back());
-        let rates = Spread::of(blocks.filter_map(|block| block.rate_without_write_back(store)))?;
+        let rates = blocks.filter_map(|block| comparison.rate_without_write_back(block, store));
+        let rates = Spread::of(rates)?;
         let rate = number_format::short(Unit::PerSecond, rates.median);
         Some(format!("{rate} without the write-back after its slices, which throughput contains."))
     }

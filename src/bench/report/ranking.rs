@@ -268,21 +268,21 @@ impl<'r, 'a> Ranking<'r, 'a> {
     /// as lmdb (1.4 to 1.6)".
     fn times(&self, pair: ToFirst, second: &str) -> String {
         let (low, high) = pair.interval;
-        let digits = number_format::digits;
+        let text = number_format::ratio;
         match (self.measure.better, self.measure.unit) {
             (Better::Higher, _) => format!(
                 ", {} times as fast as {second} ({} to {})",
-                digits(1.0 / pair.ratio),
-                digits(1.0 / high),
-                digits(1.0 / low)
+                text(1.0 / pair.ratio),
+                text(1.0 / high),
+                text(1.0 / low)
             ),
             (Better::Lower, unit) => {
                 let what = if unit == Unit::Bytes { "bytes" } else { "time" };
                 format!(
                     "; {second} takes {} times the {what} ({} to {})",
-                    digits(pair.ratio),
-                    digits(low),
-                    digits(high)
+                    text(pair.ratio),
+                    text(low),
+                    text(high)
                 )
             }
         }
@@ -389,10 +389,10 @@ impl RankedStore<'_, '_> {
         let losses = comparability::loses(&cell.target);
         let loses =
             |of: fn(Loses) -> LossClass| losses.map_or("unknown", |loses| comparability::brief(of(loses)));
-        let digits = number_format::digits;
-        let ratio = self.ratio_to(&ranking.places).map_or(String::new(), digits);
+        let text = number_format::ratio;
+        let ratio = self.ratio_to(&ranking.places).map_or(String::new(), text);
         let interval = self.to_first.map_or(String::new(), |pair| {
-            format!(" ({} to {})", digits(pair.interval.0), digits(pair.interval.1))
+            format!(" ({} to {})", text(pair.interval.0), text(pair.interval.1))
         });
         let p99 = self.entry.spread(&P99);
         ShownStore {

@@ -25,8 +25,9 @@ pub fn sentence(measurement: &Measurement) -> Option<String> {
     let (p99, max) = (time(measurement.latency.p99_us), time(measurement.latency.max_us));
     let median = findings.p99_us.map_or(String::new(), |us| format!(", in the median second {}", time(us)));
     let latency = Some(format!("p99 {p99}{median}, max {max}"));
-    let idle = (findings.idle > 0.0)
-        .then(|| format!("in {:.1}% of the seconds no operation ended", findings.idle * 100.0));
+    let idle = (findings.idle > 0.0).then(|| {
+        format!("in {}% of the seconds no operation ended", number_format::digits(findings.idle * 100.0))
+    });
     let growing = match findings.growing {
         None => Some("too short to tell when it is steady and what grows".to_owned()),
         Some(growing) if growing.is_empty() => Some("nothing grows to the end".to_owned()),
@@ -56,4 +57,20 @@ pub fn search_sentence(measurement: &Measurement) -> Option<String> {
         number_format::short(P99.unit, latency),
         search.limited_by
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::result::soak::{OPERATIONS, Soak};
+
+    #[test]
+    fn one_second_without_operations_in_an_hour_is_not_rounded_to_none() {
+        let mut operations: Vec<_> = (0..3600).map(|second| Some(f64::from(1000 + second % 7))).collect();
+        operations[1800] = Some(0.0);
+        let soak = Soak { series: [(OPERATIONS.to_owned(), operations)].into(), backlogs: Vec::new() };
+        let measurement = Measurement { soak: Some(soak), ..Measurement::default() };
+        let text = sentence(&measurement).unwrap();
+        assert!(text.contains("; in 0.028% of the seconds no operation ended; "), "{text}");
+    }
 }

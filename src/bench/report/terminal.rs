@@ -88,35 +88,40 @@ impl SingleStores {
     }
 }
 
-/// Appends a table of `cells`, which have the table name `name`. Unless the run is interleaved, also appends the
-/// verdicts on the table's workloads; workloads with only one store are added to `single` instead.
+/// Appends a table of `cells`, which have the table name `name`, and the verdicts on the table's workloads, except those of
+/// interleaved comparisons, which stand above all tables; workloads with only one store are added to `single` instead.
 fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell], single: &mut SingleStores) {
     let entries: Vec<_> = cells.iter().map(|cell| Entry::new(run, cell, 0, (0, 0))).collect();
     let rankings = rankings(&entries);
-    let best: Vec<_> = rankings.iter().filter_map(|one| Some(one.winner()?.entry.cell.id.as_str())).collect();
-    let is_compared = !run.comparisons.is_empty();
+    let best: Vec<_> = rankings.iter().filter_map(|one| Some(one.winner()?.entry.cell.id.clone())).collect();
     let by_policy = rankings.iter().any(|ranking| ranking.by_policy);
-    let _ = writeln!(text, "\n{name}: {}", unit(&entries));
-    let _ = writeln!(text, "{}\n", measured_cell::ratio(&entries));
+    let takes_turns = |cell: &Cell| run.comparison(&cell.id).is_some();
+    // If all stores of a comparison have failed, its ranking has none.
+    let is_compared = |ranking: &Ranking<'_, '_>| match ranking.places.as_slice() {
+        [] => cells.iter().any(|cell| takes_turns(cell)),
+        places => places.iter().any(|place| takes_turns(place.entry.cell)),
+    };
+    let ranked_cells = || rankings.iter().flat_map(|ranking| &ranking.places).map(|place| place.entry.cell);
+    if !by_policy || !rankings.iter().all(is_compared) {
+        let _ = writeln!(text, "\n{name}: {}", unit(&entries));
+        let _ = writeln!(text, "{}\n", measured_cell::ratio(&entries));
+    }
     if by_policy {
-        // The rankings of a comparison stand above all tables.
-        if !is_compared {
-            rankings.iter().for_each(|ranking| text.push_str(&ranked(ranking, rankings.len() > 1)));
-        }
-        let places = rankings.iter().flat_map(|ranking| &ranking.places);
-        explain_floor(text, run, places.map(|place| place.entry.cell));
+        let below = rankings.iter().filter(|ranking| !is_compared(ranking));
+        below.for_each(|ranking| text.push_str(&ranked(ranking, rankings.len() > 1)));
+        explain_floor(text, run, ranked_cells());
     } else {
         render(text, run, cells, &run.row_heading, Losses::Shown, &|cell| {
-            let mark = if best.contains(&cell.id.as_str()) { " *" } else { "  " };
+            let mark = if best.contains(&cell.id) { " *" } else { "  " };
             format!("{}{mark}", figure(run, cell))
         });
     }
     let expired = expired_read_notes::lines(run, cells);
     paragraph(text, "expired: ", expired.iter().map(String::as_str).collect());
-    if !is_compared {
-        let verdicts = verdicts(&single.extract(rankings));
-        paragraph(text, "verdict: ", verdicts.iter().map(String::as_str).collect());
-    }
+    let (compared, others): (Vec<_>, Vec<_>) = rankings.into_iter().partition(is_compared);
+    single.workloads += compared.len();
+    let verdicts = verdicts(&single.extract(others));
+    paragraph(text, "verdict: ", verdicts.iter().map(String::as_str).collect());
 }
 
 /// Appends the verdict of each interleaved comparison, with its ranking of the stores, the number of blocks
@@ -163,15 +168,15 @@ fn first_verdicts(text: &mut String, run: &Run) {
     }
 }
 
-/// Appends the rate of each store without and with the write-back after its slices, if any followed, and how many
-/// blocks another program disturbed by using the device then.
+/// Appends the rate of each store that has not failed, without and with the write-back after its slices, if any
+/// followed, and how many blocks another program disturbed by using the device then.
 fn write_back(text: &mut String, run: &Run, comparison: &Comparison) {
     if comparison.blocks.iter().any(Block::has_write_back) {
-        let rates = comparison.cells.iter().enumerate().filter_map(|(store, id)| {
-            let cell = run.cells.iter().find(|cell| cell.id == *id)?;
+        let rates = run.sound_stores(comparison).into_iter().filter_map(|store| {
+            let cell = run.cells.iter().find(|cell| comparison.cells.get(store) == Some(&cell.id))?;
             let exact = |rate| number_format::exact(Unit::PerSecond, rate);
-            let without = exact(median_rate(comparison, store, Block::rate_without_write_back)?);
-            let with = exact(median_rate(comparison, store, Block::rate)?);
+            let without = exact(median_rate(comparison, store, Comparison::rate_without_write_back)?);
+            let with = exact(median_rate(comparison, store, Comparison::rate)?);
             Some(format!("{} {without} and {with}", cell.column))
         });
         let rates: Vec<_> = rates.collect();
@@ -186,8 +191,12 @@ fn write_back(text: &mut String, run: &Run, comparison: &Comparison) {
 
 /// Returns the median of a store's rate over the blocks of a comparison, or `None` if no block has one. `store` is the
 /// index of the store in the comparison.
-fn median_rate(comparison: &Comparison, store: usize, rate: fn(&Block, usize) -> Option<f64>) -> Option<f64> {
-    Some(Spread::of(comparison.blocks.iter().filter_map(|block| rate(block, store)))?.median)
+fn median_rate(
+    comparison: &Comparison,
+    store: usize,
+    rate: fn(&Comparison, &Block, usize) -> Option<f64>,
+) -> Option<f64> {
+    Some(Spread::of(comparison.blocks.iter().filter_map(|block| rate(comparison, block, store)))?.median)
 }
 
 /// Rate at which the latencies of stores are compared, as a fraction of the rate of the slowest store in a closed loop.
@@ -199,7 +208,7 @@ const RATE_FOR_LATENCIES: f64 = 0.7;
 fn latencies(run: &Run, comparison: &Comparison) -> Option<String> {
     let rate_of = |store: usize| {
         let cell = run.cells.iter().find(|cell| comparison.cells.get(store) == Some(&cell.id))?;
-        Some((median_rate(comparison, store, Block::rate)?, cell.column.as_str()))
+        Some((median_rate(comparison, store, Comparison::rate)?, cell.column.as_str()))
     };
     let mut rates: Vec<_> = run.sound_stores(comparison).into_iter().filter_map(rate_of).collect();
     rates.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -259,7 +268,7 @@ fn unit(entries: &[Entry<'_>]) -> String {
 fn floor(run: &Run) -> String {
     let cells: Vec<_> = run.cells.iter().filter(|cell| cell.reference).collect();
     if let [cell] = cells.as_slice() {
-        return format!("\nharness overhead: {} ns an operation\n", mean_ns(run, cell));
+        return format!("\nharness overhead: mean latency {} ns\n", mean_ns(run, cell));
     }
     let mut text = String::new();
     if !cells.is_empty() {
@@ -328,7 +337,7 @@ fn render(
             let Some(cell) = cell else { return String::new() };
             match run.unsupported(&cell.id) {
                 Some(_) => "n/a".into(),
-                None if is_complete(run, cell) => {
+                None if run.has_failed(&cell.id) || is_complete(run, cell) => {
                     format!("{}{}{}", show(cell), floor_mark(run, cell), disturbed_mark(run, cell))
                 }
                 None => "-".into(),

@@ -428,6 +428,13 @@ impl Comparison {
         Some(block.rate_in(group, store)? * (mean - of_anchor(group)?).exp())
     }
 
+    /// Returns the rate of a store in a block, in operations per second, without the time of the write-back after its
+    /// slices. Of stores that are loaded in groups, it is scaled like that of [`rate`](Self::rate). `None` if the store or,
+    /// in its group, the anchor has no rate.
+    pub fn rate_without_write_back(&self, block: &Block, store: usize) -> Option<f64> {
+        Some(self.rate(block, store)? * block.rate_without_write_back(store)? / block.rate(store)?)
+    }
+
     /// Compares all pairs of `stores` (indices of cells) with the blocks of the latest planned evaluation, and replaces
     /// the verdicts. Returns `true` if each pair is decided.
     pub fn evaluate(&mut self, stores: &[usize], looks: &Looks) -> bool {

@@ -46,6 +46,16 @@ pub fn digits(value: f64) -> String {
     }
 }
 
+/// Formats a ratio as [`digits`] does, but with up to two more decimal places if a ratio that is not 1 would be `1.00`.
+pub fn ratio(value: f64) -> String {
+    let text = digits(value);
+    if text != "1.00" {
+        return text;
+    }
+    let longer = [format!("{value:.3}"), format!("{value:.4}")];
+    longer.into_iter().find(|longer| longer.trim_end_matches('0') != "1.").unwrap_or(text)
+}
+
 /// Formats a metric's value for a table whose heading names the metric: rates from 100 as grouped integers (`412,345`),
 /// other values as [`short`] does.
 pub fn exact(unit: Unit, value: f64) -> String {
@@ -210,6 +220,24 @@ mod tests {
             assert_eq!(digits(value), text);
         }
         assert_eq!(short(Unit::Times, 0.004), "0.0040\u{d7}");
+    }
+
+    /// An interval that excludes 1 does not seem to touch it.
+    #[test]
+    fn a_ratio_beside_1_is_not_shown_as_1() {
+        for (value, text) in [
+            (1.0, "1.00"),
+            (1.004, "1.004"),
+            (0.9961, "0.996"),
+            (0.9998, "0.9998"),
+            (1.000_01, "1.00"),
+            (0.99, "0.99"),
+            (1.02, "1.02"),
+            (2.0, "2.00"),
+            (0.05, "0.050"),
+        ] {
+            assert_eq!(ratio(value), text);
+        }
     }
 
     #[test]

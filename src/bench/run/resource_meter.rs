@@ -35,7 +35,13 @@ pub(super) struct Meter<'m> {
     /// Bytes and number of the write calls since the start of the measurement that are not the engine's.
     other_writes: Slot<(u64, u64)>,
     failure: RefCell<Option<String>>,
+    /// `true` if the store has done deferred work since the start of the measurement ([`Meter::drain`]).
+    has_drained: Slot<bool>,
 }
+
+/// Reason why the time to quiesce and the size before it are absent after write-back in the course of the measurement.
+const WRITTEN_BACK: &str =
+    "the store did its deferred work after each of its slices, so little is left for the end";
 
 /// Resources used and device traffic up to the start of the measurement.
 struct Before {
@@ -57,6 +63,8 @@ pub(super) struct CellUsage {
     live: Option<FileSize>,
     settled: Option<FileSize>,
     settle_seconds: f64,
+    /// `true` if the store did its deferred work in the course of the measurement too, after slices.
+    is_written_back: bool,
 }
 
 impl<'m> Meter<'m> {
@@ -72,6 +80,7 @@ impl<'m> Meter<'m> {
             device: Slot::default(),
             other_writes: Slot::default(),
             failure: RefCell::default(),
+            has_drained: Slot::default(),
         }
     }
 
@@ -100,6 +109,7 @@ impl<'m> Meter<'m> {
         let usage = self.usage();
         let device = self.files.and_then(Files::device_traffic);
         self.other_writes.set((0, 0));
+        self.has_drained.set(false);
         self.before.replace(Some(Before { usage: usage.clone(), device }));
         usage
     }
@@ -136,6 +146,7 @@ impl<'m> Meter<'m> {
             live: self.live.get(),
             settled: self.files.map(Files::size),
             settle_seconds,
+            is_written_back: self.has_drained.get(),
         })
     }
 
@@ -164,8 +175,10 @@ impl<'m> Meter<'m> {
         settle(self.files, self.settle)
     }
 
-    /// Makes the store do its deferred work, without writing the dirty pages of its file system to the device.
+    /// Makes the store do its deferred work in the course of the measurement, without writing the dirty pages of its
+    /// file system to the device.
     pub fn drain(&self) -> Result<(), String> {
+        self.has_drained.set(true);
         drain(self.settle)
     }
 }
@@ -209,8 +222,14 @@ impl CellUsage {
                 measurement.device_read_bytes_per_get = Some(per_get(device.read_bytes));
                 measurement.device_reads_per_get = Some(per_get(device.reads));
             }
-            measurement.settle_seconds = Some(self.settle_seconds);
-            measurement.live_size = self.live;
+            if self.is_written_back {
+                for metric in ["settle_seconds", "live_bytes"] {
+                    measurement.unmeasured.insert(metric.into(), WRITTEN_BACK.into());
+                }
+            } else {
+                measurement.settle_seconds = Some(self.settle_seconds);
+                measurement.live_size = self.live;
+            }
             if let Some(size) = self.settled {
                 charge_size(measurement, cell, size, alive);
             }
@@ -298,6 +317,36 @@ mod tests {
         meter.read();
         let used = meter.finish(&ProcessUsage::default()).unwrap();
         assert!(used.written.unwrap_err().contains("sockets"));
+    }
+
+    /// The last slice's deferred work is done before the measurement ends.
+    #[test]
+    fn time_and_size_before_the_quiescing_are_left_out_after_write_back() {
+        let options = Options { suite: suites::find("smallnest"), keys: Some(1000), ..Options::default() };
+        let cells = suites::plan(&options).unwrap().cells;
+        let mut cell = cells[0].clone();
+        cell.target.persistent = true;
+        let directory = tempfile::tempdir().unwrap();
+        let files = Files::of(directory.path());
+        let measured = |is_written_back: bool| {
+            let meter = Meter::new(None, Some(&files), &|| Ok(()), Memory::default());
+            meter.read();
+            if is_written_back {
+                meter.drain().unwrap();
+            }
+            let after = meter.read();
+            let used = meter.finish(&after).unwrap();
+            let mut measurement = Measurement::default();
+            used.charge(std::slice::from_mut(&mut measurement), std::slice::from_ref(&cell), 1);
+            measurement
+        };
+        for (is_written_back, is_measured) in [(false, true), (true, false)] {
+            let Measurement { settle_seconds, live_size, unmeasured, .. } = measured(is_written_back);
+            assert_eq!((settle_seconds.is_some(), live_size.is_some()), (is_measured, is_measured));
+            for metric in ["settle_seconds", "live_bytes"] {
+                assert_eq!(unmeasured.contains_key(metric), is_written_back, "{metric}");
+            }
+        }
     }
 
     #[test]

@@ -83,12 +83,13 @@ pub struct CommandStats {
 }
 
 impl CommandStats {
-    /// Records `calls` calls that were executed together with others: `all` requests, which took `time`.
-    pub fn note(&self, calls: u64, all: u64, time: Duration) {
-        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    /// Records `calls` calls. `share` is the execution time of each of them, an equal part if requests were executed
+    /// together; `latency` is the time from the start of the execution to the written reply.
+    pub fn note(&self, calls: u64, share: Duration, latency: Duration) {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.calls.fetch_add(calls, Ordering::Relaxed);
-        self.nanos.fetch_add(nanos / all.max(1) * calls, Ordering::Relaxed);
-        self.latency.record(nanos, calls);
+        self.nanos.fetch_add(nanos(share).wrapping_mul(calls), Ordering::Relaxed);
+        self.latency.record(nanos(latency), calls);
     }
 
     fn reset(&self) {

@@ -25,6 +25,12 @@ fn ask(port: u16, request: &str) -> (String, String) {
     (head.into(), body.into())
 }
 
+/// The value of a sample, which is named with its labels as the server writes them.
+fn sample<'b>(body: &'b str, name: &str) -> &'b str {
+    let value = body.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.unwrap_or_else(|| panic!("no {name} in {body}"))
+}
+
 /// Another parser than ours reads them, and checks each histogram.
 #[test]
 fn metrics_are_what_prometheus_reads() {
@@ -80,6 +86,56 @@ fn the_dashboard_shows_metrics_that_there_are() {
     assert!(shown.len() > 20, "{shown:?}");
     let missing: Vec<_> = shown.difference(&there).collect();
     assert!(missing.is_empty(), "{missing:?} not in {there:?}");
+}
+
+/// The sizes are whole numbers, and a bound belongs to its bucket.
+#[test]
+fn a_bucket_of_commit_groups_contains_its_bound() {
+    let (running, port) = Running::start_with_metrics("map", "data", &[]);
+    text(&mut running.connect(), &["SET", "k", "v"]);
+    let (_, body) = ask(port, "GET /metrics HTTP/1.1\r\n\r\n");
+    let count = |bound: &str| sample(&body, &format!("kvbench_commit_group_size_bucket{{le=\"{bound}\"}}"));
+    assert_eq!(["0", "1", "3", "7", "+Inf"].map(count), ["0", "1", "1", "1", "1"]);
+    assert_eq!(sample(&body, "kvbench_commit_group_size_sum"), "1");
+}
+
+/// A request for each 1,024 of whose keys there is a commit.
+#[test]
+fn the_time_of_a_large_del_contains_all_of_its_commits() {
+    let (running, port) = Running::start_with_metrics("map", "data", &["--fsync", "always"]);
+    let mut client = running.connect();
+    let keys: Vec<String> = (0..=20 * 1024).map(|number| number.to_string()).collect();
+    let pairs = keys.iter().flat_map(|key| [key.as_str(), "v"]);
+    text(&mut client, &["MSET"].into_iter().chain(pairs).collect::<Vec<_>>());
+    text(&mut client, &["CONFIG", "RESETSTAT"]);
+    text(&mut client, &["DEL"].into_iter().chain(keys.iter().map(String::as_str)).collect::<Vec<_>>());
+    let (_, body) = ask(port, "GET /metrics HTTP/1.1\r\n\r\n");
+    assert_eq!(sample(&body, "kvbench_commit_seconds_count"), "21");
+    let seconds = |name: &str| sample(&body, name).parse::<f64>().unwrap();
+    let commits = seconds("kvbench_commit_seconds_sum");
+    for name in ["command_seconds_total", "command_latency_seconds_sum"] {
+        let del = seconds(&format!("kvbench_{name}{{command=\"del\"}}"));
+        assert!(del >= commits, "{name}: {del} s, with commits of {commits} s");
+    }
+}
+
+/// A SET shares the first commit of a DEL, and another one its second commit.
+#[test]
+fn the_time_of_a_large_del_is_not_that_of_its_neighbours() {
+    let (running, port) = Running::start_with_metrics("map", "data", &["--fsync", "always"]);
+    let mut client = running.connect();
+    let set = request(&["SET", "k", "v"]);
+    let del = request(&[&["DEL"][..], &["k"; 1025]].concat());
+    exchange(&mut client, &[&set[..], &del, &set].concat(), 3);
+    let (_, body) = ask(port, "GET /metrics HTTP/1.1\r\n\r\n");
+    assert_eq!(sample(&body, "kvbench_commit_seconds_count"), "2");
+    let seconds = |name: &str, command: &str| {
+        sample(&body, &format!("kvbench_{name}{{command=\"{command}\"}}")).parse::<f64>().unwrap()
+    };
+    let (latency, share) = ("command_latency_seconds_sum", "command_seconds_total");
+    let (set, del) = (seconds(latency, "set"), seconds(latency, "del"));
+    assert!(seconds(share, "set") * 2.0 <= set, "more than half of {set} s: {body}");
+    assert!(del >= set, "{del} s, with steps of {set} s");
 }
 
 #[test]

@@ -10,6 +10,9 @@ const STEPS = {
 };
 const digits = (value) =>
   value > 0 && value < 0.1 ? value.toPrecision(2) : value.toFixed(value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2);
+// A ratio that is not 1 is not shown as 1.00: it has up to two more decimal places.
+const ratioText = (value) =>
+  digits(value) === "1.00" ? [3, 4].map((places) => value.toFixed(places)).find((text) => Number(text) !== 1) ?? "1.00" : digits(value);
 
 function words(unit, value) {
   if (unit === "count") return value.toLocaleString("en");
@@ -271,7 +274,7 @@ function tell(form, found, asked) {
   const values = (sizes) => `values of ${sizes.join(" and ").replaceAll("-", " to ")} bytes`;
   let [headline, reason] = ["Not measured", `No work within 10 points of ${percent(asked.reads)} reads.`];
   if (ranking.length > 0) {
-    const ahead = rivals.length > 0 ? `${digits(1 / rivals[0].ratio)}\u00d7 as fast as ${rivals[0].store.name}` : "the only store left";
+    const ahead = rivals.length > 0 ? `${ratioText(1 / rivals[0].ratio)}\u00d7 as fast as ${rivals[0].store.name}` : "the only store left";
     const mixes = [...new Set(works.map((work) => percent(work.reads)))].join(" and ");
     const basis = `work of ${mixes} reads`;
     const near = [...alike, ...unclear];
@@ -300,7 +303,7 @@ function tell(form, found, asked) {
     const p99 = nearest.cell.p99_us;
     line.title = `p99 in ${nearest.work.title}`;
     const end = p99 === null ? policy(nearest.cell) : `p99 ${words("us", p99)}, ${policy(nearest.cell)}`;
-    line.append(cell(store.name), track, cell(digits(ratio)), cell(end));
+    line.append(cell(store.name), track, cell(ratioText(ratio)), cell(end));
     return line;
   }));
   part(".out").replaceChildren(...out.map(([name, why]) =>
