@@ -134,8 +134,8 @@ const UNSUPPORTED_FEATURES: &[(&str, &str)] = &[
     ),
     (
         "hashes",
-        "hdel hexists hget hgetall hincrby hincrbyfloat hkeys hlen hmget hmset hrandfield hscan hset hsetnx hstrlen \
-         hvals",
+        "hdel hexists hexpire hexpireat hexpiretime hget hgetall hincrby hincrbyfloat hkeys hlen hmget hmset hpersist \
+         hpexpire hpexpireat hpexpiretime hpttl hrandfield hscan hset hsetnx hstrlen httl hvals",
     ),
     (
         "streams",

@@ -45,7 +45,7 @@ const CLIENT: &[Spec] = &[
     cmd!("client|trackinginfo", 2, NO_KEY, Session(trackinginfo), OWN;
         Connection, "6.2.0", "Tell that tracking is off."),
     cmd!("client|unblock", -3, NO_KEY, Session(unblock), ADMIN | OWN;
-        Connection, "5.0.0", "Return 0: no command blocks a connection."),
+        Connection, "5.0.0", "Return 0: WAIT and WAITAOF are not unblocked."),
 ];
 
 pub(in crate::command) const COMMANDS: &[Spec] = &[Spec::parent("client", CLIENT, 0)

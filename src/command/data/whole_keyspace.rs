@@ -222,8 +222,8 @@ const CHOICE: usize = 1000;
 
 /// Executes RANDOMKEY. With more than `CHOICE` keys, not every key has the same probability. In an ordered engine, the
 /// command chooses uniformly among the bytes that follow the common prefix of all keys, and so on, until at most `CHOICE`
-/// keys have the chosen prefix. In an unordered engine, it chooses among up to `CHOICE` keys that follow a random position
-/// of the engine's scan.
+/// keys have the chosen prefix; a key that is equal to the common prefix is one more choice beside these bytes. In an
+/// unordered engine, it chooses among up to `CHOICE` keys that follow a random position of the engine's scan.
 fn randomkey(keyspace: &mut dyn Keyspace, _: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
     let mut random = SmallRng::seed_from_u64(RandomState::new().build_hasher().finish());
     let keys = candidates(keyspace, &mut random)?;
@@ -250,7 +250,8 @@ fn candidates(keyspace: &mut dyn Keyspace, random: &mut SmallRng) -> Result<Vec<
             prefix = common_prefix(keyspace, &prefix, first)?;
         }
         match branches(keyspace, &prefix)?.choose(random) {
-            Some(byte) => prefix.push(*byte),
+            Some(Some(byte)) => prefix.push(*byte),
+            Some(None) => return Ok(vec![prefix]),
             None => return Ok(keys),
         }
     }
@@ -290,22 +291,19 @@ fn common_prefix(keyspace: &mut dyn Keyspace, prefix: &[u8], first: &[u8]) -> Re
     Ok(first.get(..common).unwrap_or(first).to_vec())
 }
 
-/// Returns the different bytes that follow `prefix` in the keys that begin with it.
-fn branches(keyspace: &mut dyn Keyspace, prefix: &[u8]) -> Result<Vec<u8>, Error> {
-    let (mut found, mut next) = (Vec::new(), Some(0));
-    while let Some(byte) = next {
-        let (start, end) = ([prefix, &[byte]].concat(), prefix_end(prefix));
-        next = None;
-        keyspace.scan(
-            KeyRange { start: Bound::Included(&start), ..range_of(prefix, &end) },
-            &mut |key, _| {
-                if let Some(byte) = key.get(prefix.len()) {
-                    found.push(*byte);
-                    next = byte.checked_add(1);
-                }
-                ControlFlow::Break(())
-            },
-        )?;
+/// Returns the different bytes that follow `prefix` in the keys that begin with it; `None` stands for the key that is
+/// equal to `prefix`.
+fn branches(keyspace: &mut dyn Keyspace, prefix: &[u8]) -> Result<Vec<Option<u8>>, Error> {
+    let (end, mut found, mut next) = (prefix_end(prefix), Vec::new(), Some(prefix.to_vec()));
+    while let Some(start) = next.take() {
+        let range = KeyRange { start: Bound::Included(&start), ..range_of(prefix, &end) };
+        keyspace.scan(range, &mut |key, _| {
+            let byte = key.get(prefix.len()).copied();
+            found.push(byte);
+            let following = byte.map_or(Some(0), |byte| byte.checked_add(1));
+            next = following.map(|byte| [prefix, &[byte]].concat());
+            ControlFlow::Break(())
+        })?;
     }
     Ok(found)
 }
@@ -383,6 +381,23 @@ mod tests {
                 assert!(keyspace.scans < 200, "{} scans", keyspace.scans);
             }
         }
+    }
+
+    #[test]
+    fn a_key_that_is_the_common_prefix_of_many_keys_can_be_chosen() {
+        // RANDOMKEY reaches the second prefix after it has chosen the byte that follows the first one.
+        let prefixes = [b"key".to_vec(), b"key1".to_vec()];
+        let longer = (0..2000).map(|number| format!("key1{number:04}").into_bytes());
+        let store = store_with(&longer.chain(prefixes.clone()).collect::<Vec<_>>());
+        let mut keyspace = store.view(Database::default());
+        let mut is_chosen = [false; 2];
+        for seed in 0..100 {
+            let found = candidates(&mut keyspace, &mut SmallRng::seed_from_u64(seed)).unwrap();
+            assert!((1..=CHOICE).contains(&found.len()), "{} candidates", found.len());
+            is_chosen[0] |= found == prefixes[..1];
+            is_chosen[1] |= found == prefixes[1..];
+        }
+        assert_eq!(is_chosen, [true; 2]);
     }
 
     #[test]

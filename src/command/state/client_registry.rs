@@ -182,14 +182,14 @@ impl ClientRegistry {
         ClientRegistration { client, clients: self.clone() }
     }
 
-    /// Returns all open connections, the oldest first.
+    /// Returns all open connections, the oldest first. Killed ones, which close soon, do not count as open.
     pub fn all(&self) -> Vec<Arc<Client>> {
-        self.lock().values().cloned().collect()
+        self.lock().values().filter(|client| !client.is_killed()).cloned().collect()
     }
 
-    /// Returns the open connection with the number `id`, or `None` if there is none.
+    /// Returns the open connection with the number `id`, or `None` if there is none, or if it was killed.
     pub fn find(&self, id: u64) -> Option<Arc<Client>> {
-        self.lock().get(&id).cloned()
+        self.lock().get(&id).filter(|client| !client.is_killed()).cloned()
     }
 
     /// Wakes the tasks of all connections, so that they notice a changed timeout.

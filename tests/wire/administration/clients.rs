@@ -3,14 +3,15 @@
 use super::text;
 use crate::{
     differential::Redis,
-    every_store::{in_memory, on_every_store},
+    every_store::{Running, in_memory, on_every_store},
     frames::{ask, replies},
-    support::{Client, PATIENCE, request},
+    support::{Client, PATIENCE, request, wait_until},
 };
 use std::{
     io::{BufRead, BufReader, Read, Write},
     os::unix::net::UnixStream,
     path::Path,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -108,6 +109,41 @@ fn a_killed_client_is_gone_whatever_it_waits_for() {
         assert_eq!(ask(&mut killer, &["EXISTS", "k"]), b":0\r\n");
         ask(&mut killer, &["FLUSHDB"]);
     });
+}
+
+/// When the reply to CLIENT KILL comes, at most one commit of the killed client has begun and not ended.
+#[test]
+fn a_killed_client_begins_no_further_commit() {
+    let running = Running::start("map", "data", &["--fsync", "always"]);
+    let [mut killer, mut killed] = [running.connect(), running.connect()];
+    let id = id(&mut killed);
+    killed.send("CLIENT REPLY OFF\r\n");
+    // Without replies the client need not read. A PING between two writes makes each of them a commit of its own.
+    let pipeline = "INCR n\r\nPING\r\n".repeat(1000);
+    let writer = thread::spawn(move || while killed.stream.write_all(pipeline.as_bytes()).is_ok() {});
+    let count =
+        |killer: &mut Client| -> u64 { text(killer, &["INCRBY", "n", "0"])[1..].trim_end().parse().unwrap() };
+    wait_until("the server does not execute the pipeline", || count(&mut killer) > 0);
+    assert_eq!(text(&mut killer, &["CLIENT", "KILL", "ID", &id]), ":1\r\n");
+    let at_kill = count(&mut killer);
+    // The writer ends when the server has closed the connection.
+    writer.join().unwrap();
+    let more = count(&mut killer) - at_kill;
+    assert!(more <= 1, "{more} writes after CLIENT KILL");
+}
+
+/// The worker executes the three requests before it closes the killed connection.
+#[test]
+fn a_killed_client_is_not_listed_and_not_killed_again_as_by_redis() {
+    let (running, redis) = (in_memory(&["--threads", "1"]), Redis::start());
+    for (mut killer, mut killed) in
+        [(running.connect(), running.connect()), (redis.connect(), redis.connect())]
+    {
+        let id = id(&mut killed);
+        killer.send(format!("CLIENT KILL ID {id}\r\nCLIENT LIST ID {id}\r\nCLIENT KILL ID {id}\r\n"));
+        killer.expect(":1\r\n$0\r\n\r\n:0\r\n");
+        killed.expect_closed();
+    }
 }
 
 #[test]

@@ -100,6 +100,11 @@ const REFUSED: &[(&str, &str)] = &[
         "-ERR CONFIG SET failed (possibly related to argument 'maxmemory') - can't set immutable config",
     ),
     ("lpush k v", "-ERR unknown command 'lpush': kvbench has strings and keys, and no lists"),
+    ("httl h FIELDS 1 f", "-ERR unknown command 'httl': kvbench has strings and keys, and no hashes"),
+    (
+        "HPEXPIRE h 1 FIELDS 1 f",
+        "-ERR unknown command 'HPEXPIRE': kvbench has strings and keys, and no hashes",
+    ),
     ("EVAL return 0", "-ERR unknown command 'EVAL': kvbench has strings and keys, and no scripts"),
     ("JSON.SET a b", "-ERR unknown command 'JSON.SET': kvbench has strings and keys, and no modules"),
     ("command bogus", "-ERR unknown subcommand 'bogus'. Try COMMAND HELP."),
