@@ -3,8 +3,8 @@
 //! Commands treat a value as absent once its expiration time has passed: see
 //! [`ExpirationClock`](super::ExpirationClock). This file removes it from the engine. Future expiration times are
 //! kept in memory, the earliest ones first, up to a limit; those that are not kept, or that are older than the last
-//! restart, are found by a slow incremental scan of all keys. The commit that removes a value first checks its
-//! expiration time again.
+//! restart, are found by a slow incremental scan of all keys. The scan also removes values that have expired when it
+//! visits them. The commit that removes a value first checks its expiration time again.
 //!
 //! A store in which no value ever had an expiration time has neither the scan nor the marker record that requests
 //! it. If other processes may write to the same data, every start requests the scan.
@@ -15,6 +15,7 @@ use hashbrown::HashMap;
 use log::Level;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    mem,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -23,7 +24,10 @@ use std::{
 };
 
 /// Maximum memory in bytes for the kept expiration times with their keys, including [`OVERHEAD`] for each.
-const MAX_KEY_MEMORY: usize = 64 << 20;
+const MAX_KEY_MEMORY: usize = if cfg!(test) { 1 << 20 } else { 64 << 20 };
+
+/// Maximum length in bytes of a stored key whose expiration time is kept, so that one key displaces few others.
+const MAX_KEPT_KEY: usize = MAX_KEY_MEMORY / 64;
 
 /// Estimated memory per expiration time that active expiration keeps, in bytes, without the key.
 const OVERHEAD: usize = 96;
@@ -31,6 +35,10 @@ const OVERHEAD: usize = 96;
 /// Maximum number of keys that one commit of active expiration removes, and number of keys that a step of its scan
 /// visits.
 const STEP: usize = 1024;
+
+/// Minimum time in milliseconds from the start of a scan of all keys to the start of the next one, unless memory for
+/// more expiration times is free.
+const MIN_SCAN_INTERVAL: u64 = 60_000;
 
 /// Pause between two commits, or two steps of the scan, of active expiration, so that values that expire about the
 /// same time share a commit, and the scan is a negligible load.
@@ -57,10 +65,18 @@ struct Index {
     deadlines: HashMap<Arc<[u8]>, u64>,
     order: BTreeSet<(u64, Arc<[u8]>)>,
     bytes: usize,
-    /// `true` if a new scan of all keys must find expiration times of stored values that are not kept in memory; a
-    /// running scan does not count.
+    /// `true` if a new scan of all keys must find expiration times of stored values that are not kept in memory, and
+    /// starts as soon as half of the memory is free; a running scan does not count.
     incomplete: bool,
+    /// Earliest expiration time that is not kept in memory, in milliseconds since 1970 (0: unknown), or `None` if all
+    /// of them are kept or left to the running scan. A new scan starts when that time has passed, even if no memory is
+    /// free.
+    missed: Option<u64>,
+    /// Earliest time in milliseconds since 1970 at which a scan may start because `missed` has passed.
+    scan_not_before: u64,
     walk: Option<IncrementalScan>,
+    /// `true` if a step of a running scan comes before the next removal.
+    is_scan_next: bool,
     /// `true` if a scan of all keys has ended: it has logged all values that cannot be read, so later scans log them
     /// only at the level debug.
     walked: bool,
@@ -76,10 +92,13 @@ enum ExpiryJob {
 
 impl Index {
     /// Records the expiration time `deadline` of `key`, in place of an earlier one. Above [`MAX_KEY_MEMORY`], the
-    /// latest expiration times, maybe this one, are forgotten, and the index becomes incomplete. Returns `true` if
-    /// `deadline` is new for the key and now the earliest of all: the thread that removes expired values must then be
-    /// woken.
+    /// latest expiration times, maybe this one, are forgotten, and the index becomes incomplete. That of a key longer
+    /// than [`MAX_KEPT_KEY`] is left to a scan. Returns `true` if `deadline` is new for the key and now the earliest
+    /// of all: the thread that removes expired values must then be woken.
     fn add(&mut self, deadline: u64, key: &[u8]) -> bool {
+        if key.len() > MAX_KEPT_KEY {
+            return self.miss(deadline);
+        }
         let key: Arc<[u8]> = match self.deadlines.get_key_value(key) {
             Some((_, old)) if *old == deadline => return false,
             Some((key, old)) => {
@@ -95,12 +114,23 @@ impl Index {
         self.deadlines.insert(key.clone(), deadline);
         self.order.insert((deadline, key));
         while self.bytes > MAX_KEY_MEMORY
-            && let Some((_, key)) = self.order.pop_last()
+            && let Some((latest, key)) = self.order.pop_last()
         {
             self.incomplete = true;
+            self.miss(latest);
             self.forget(&key);
         }
         self.order.first().is_some_and(|(first, _)| *first == deadline)
+    }
+
+    /// Requests a scan for the expiration time `deadline`, which is not kept, once it has passed. Returns `true` if it
+    /// is the earliest expiration time that is not kept.
+    fn miss(&mut self, deadline: u64) -> bool {
+        let is_earliest = self.missed.is_none_or(|missed| deadline < missed);
+        if is_earliest {
+            self.missed = Some(deadline);
+        }
+        is_earliest
     }
 
     /// Records an expiration time that a scan or a removal has read from the store. A commit may have recorded another
@@ -120,7 +150,7 @@ impl Index {
 
     #[cfg(test)]
     fn forget_all(&mut self) {
-        (self.order, self.deadlines, self.bytes) = Default::default();
+        *self = Self::default();
     }
 
     fn take_due(&mut self, now: u64) -> Vec<Arc<[u8]>> {
@@ -134,6 +164,40 @@ impl Index {
             due.push(key);
         }
         due
+    }
+
+    /// Returns the time in milliseconds since 1970 from which a scan must look for expired values whose expiration
+    /// times are not kept, or `None` if there are no such values.
+    fn next_scan(&self) -> Option<u64> {
+        self.missed.map(|missed| missed.max(self.scan_not_before))
+    }
+
+    /// Returns the job of the thread that removes expired values at the time `now`, in milliseconds since 1970, or
+    /// `None` if the thread has nothing to do yet. Removals and steps of a running scan alternate, so that the scan
+    /// advances even if values expire all the time. Only after a removal of [`STEP`] keys the next removal comes first.
+    fn next_job(&mut self, now: u64) -> Option<ExpiryJob> {
+        if self.stopped {
+            return Some(ExpiryJob::Stop);
+        }
+        // The clock may have been set back since the last scan.
+        self.scan_not_before = self.scan_not_before.min(now.saturating_add(MIN_SCAN_INTERVAL));
+        let has_room = self.incomplete && self.bytes <= MAX_KEY_MEMORY / 2;
+        if self.walk.is_none() && (has_room || self.next_scan().is_some_and(|time| time <= now)) {
+            (self.incomplete, self.missed) = (false, None);
+            self.scan_not_before = now.saturating_add(MIN_SCAN_INTERVAL);
+            self.walk = Some(IncrementalScan::default());
+        }
+        if mem::take(&mut self.is_scan_next)
+            && let Some(walk) = self.walk.take()
+        {
+            return Some(ExpiryJob::Walk(walk));
+        }
+        let due = self.take_due(now);
+        if due.is_empty() {
+            return self.walk.take().map(ExpiryJob::Walk);
+        }
+        self.is_scan_next = due.len() < STEP;
+        Some(ExpiryJob::Remove(due))
     }
 }
 
@@ -153,7 +217,9 @@ impl Expiry {
 
     /// Requests a scan of all keys for expiration times, because not all of them may be kept in memory.
     pub(super) fn request_full_scan(&self) {
-        self.lock().incomplete = true;
+        let mut index = self.lock();
+        index.incomplete = true;
+        index.miss(0);
     }
 
     #[cold]
@@ -183,25 +249,14 @@ impl Expiry {
         let mut index = self.lock();
         loop {
             let now = super::ExpirationClock::default().now();
-            if index.stopped {
-                return ExpiryJob::Stop;
+            if let Some(job) = index.next_job(now) {
+                return job;
             }
-            let due = index.take_due(now);
-            if !due.is_empty() {
-                return ExpiryJob::Remove(due);
-            }
-            if let Some(walk) = index.walk.take() {
-                return ExpiryJob::Walk(walk);
-            }
-            if index.incomplete && index.bytes <= MAX_KEY_MEMORY / 2 {
-                index.incomplete = false;
-                index.walk = Some(IncrementalScan::default());
-                continue;
-            }
-            index = match index.order.first() {
+            let first = index.order.first().map(|(deadline, _)| *deadline);
+            index = match first.into_iter().chain(index.next_scan()).min() {
                 None => self.wake.wait(index).unwrap_or_else(PoisonError::into_inner),
-                Some((deadline, _)) => {
-                    let time = time_to_wait(*deadline, now);
+                Some(next) => {
+                    let time = time_to_wait(next, now);
                     self.wake.wait_timeout(index, time).unwrap_or_else(PoisonError::into_inner).0
                 }
             };
@@ -217,10 +272,10 @@ impl Expiry {
     }
 }
 
-/// Returns for how long active expiration waits at the time `now` if the earliest expiration time is `deadline`, both
-/// in milliseconds since 1970.
-fn time_to_wait(deadline: u64, now: u64) -> Duration {
-    Duration::from_millis(deadline.saturating_sub(now)).clamp(PAUSE, MAX_WAIT)
+/// Returns for how long active expiration waits at the time `now` if its next job is due at `next`, both in
+/// milliseconds since 1970.
+fn time_to_wait(next: u64, now: u64) -> Duration {
+    Duration::from_millis(next.saturating_sub(now)).clamp(PAUSE, MAX_WAIT)
 }
 
 impl Store {
@@ -243,7 +298,7 @@ impl Store {
                 if self.read_only_cause().is_some() {
                     return;
                 }
-                self.expiry.lock().incomplete = true;
+                self.expiry.request_full_scan();
             }
             match outcome {
                 Ok(()) if is_behind => {}
@@ -273,12 +328,16 @@ impl Store {
         group.into_iter().find_map(|work| work.error).map_or(Ok(()), Err)
     }
 
-    /// Runs the next step of the scan of all keys, and keeps the expiration times that it finds for active expiration.
+    /// Runs the next step of the scan of all keys. Removes the values that have expired, and keeps the later expiration
+    /// times for active expiration.
     fn scan_step(&self, mut walk: IncrementalScan) -> Result<(), Error> {
+        let now = super::ExpirationClock::default().now();
+        let mut due: Vec<Arc<[u8]>> = Vec::new();
         let mut found: Vec<(u64, Vec<u8>)> = Vec::new();
         let level = if self.expiry.lock().walked { Level::Debug } else { Level::Warn };
         let step = walk.step(self, STEP, &mut |key, value| match value.map(key_value_headers::entry) {
             Ok(Entry { deadline: 0, .. }) => {}
+            Ok(Entry { deadline, .. }) if deadline <= now => due.push(key.into()),
             Ok(Entry { deadline, .. }) => found.push((deadline, key.to_vec())),
             Err(error) => log::log!(level, "active expiration passes over a value: {error}"),
         });
@@ -298,7 +357,9 @@ impl Store {
             index.add_read(*deadline, key);
         }
         index.walk = more.then_some(walk);
-        Ok(())
+        drop(index);
+        // An engine that cannot stop visits more keys in a step than one commit removes.
+        due.chunks(STEP).try_for_each(|keys| self.remove(keys.to_vec()))
     }
 }
 
@@ -439,12 +500,32 @@ mod tests {
         let put = move |txn: &mut Txn<'_>| txn.put_with_expiration(KEY, b"value", committed);
         let commit = move || commit(&weak.upgrade().unwrap(), put).unwrap();
         assert!(after_walk.set(Box::new(commit)).is_ok());
+        scan(&store);
+        store
+    }
+
+    fn scan(store: &Store) {
         let mut walk = Some(IncrementalScan::default());
         while let Some(next) = walk {
             store.scan_step(next).unwrap();
             walk = store.expiry.lock().walk.take();
         }
-        store
+    }
+
+    /// Adds keys with expiration times from `SOON` on until memory for no further one is left. Returns the earliest
+    /// expiration time that is not kept.
+    fn fill(index: &mut Index) -> u64 {
+        let mut deadline = SOON;
+        while index.missed.is_none() {
+            deadline += 1;
+            index.add(deadline, &deadline.to_be_bytes());
+        }
+        assert!(index.bytes > MAX_KEY_MEMORY / 2);
+        index.missed.unwrap()
+    }
+
+    fn is_scan(job: Option<ExpiryJob>) -> bool {
+        matches!(job, Some(ExpiryJob::Walk(_)))
     }
 
     fn recorded(store: &Store) -> Option<u64> {
@@ -490,5 +571,99 @@ mod tests {
         let store = overtaken(SOON, 0);
         assert_eq!(remove_due(&store, SOON), 0);
         assert_eq!(recorded(&store), None);
+    }
+
+    #[test]
+    fn scan_goes_on_while_values_expire_all_the_time() {
+        let expiry = Expiry::default();
+        expiry.request_full_scan();
+        for _ in 0..3 {
+            expiry.add(&[(1, KEY)]);
+            assert!(matches!(expiry.next(), ExpiryJob::Remove(_)));
+            expiry.add(&[(1, KEY)]);
+            let ExpiryJob::Walk(walk) = expiry.next() else { panic!("the scan has no turn") };
+            expiry.lock().walk = Some(walk);
+        }
+    }
+
+    #[test]
+    fn scan_waits_for_removals_that_fall_behind() {
+        let mut index = Index { walk: Some(IncrementalScan::default()), ..Index::default() };
+        for number in 0..=STEP {
+            index.add(SOON, &number.to_be_bytes());
+        }
+        for expected in [STEP, 1] {
+            let Some(ExpiryJob::Remove(keys)) = index.next_job(SOON) else { panic!("no removal") };
+            assert_eq!(keys.len(), expected);
+        }
+        assert!(is_scan(index.next_job(SOON)));
+    }
+
+    #[test]
+    fn full_memory_does_not_keep_the_scan_from_finding_values_that_have_expired() {
+        let mut index = Index::default();
+        let missed = fill(&mut index);
+        assert!(index.next_job(SOON).is_none());
+        // Each value is set again when it has expired, so the memory stays full.
+        while let Some(ExpiryJob::Remove(keys)) = index.next_job(missed - 1) {
+            for key in keys {
+                index.add(LATER, &key);
+            }
+        }
+        assert!(index.bytes > MAX_KEY_MEMORY / 2);
+        assert!(is_scan(index.next_job(missed)));
+        assert!(index.next_job(missed).is_none());
+    }
+
+    #[test]
+    fn scan_for_missed_expiration_times_starts_at_most_once_a_minute() {
+        let mut index = Index::default();
+        let missed = fill(&mut index);
+        index.missed = Some(SOON);
+        assert!(is_scan(index.next_job(SOON)));
+        index.missed = Some(SOON);
+        assert!(index.next_job(SOON).is_none());
+        // The clock is set back, so the last scan was in the future.
+        index.scan_not_before = missed + 2 * MIN_SCAN_INTERVAL;
+        assert!(index.next_job(SOON - MIN_SCAN_INTERVAL).is_none());
+        assert!(is_scan(index.next_job(SOON)));
+    }
+
+    #[test]
+    fn scan_starts_when_half_of_the_memory_is_free() {
+        let mut index = Index::default();
+        fill(&mut index);
+        let middle = SOON + u64::try_from(index.order.len() / 2).unwrap();
+        while index.bytes > MAX_KEY_MEMORY / 2 {
+            assert!(matches!(index.next_job(middle + 1), Some(ExpiryJob::Remove(_))));
+        }
+        assert!(is_scan(index.next_job(SOON)));
+    }
+
+    #[test]
+    fn long_key_displaces_no_other_and_is_scanned_for_when_it_expires() {
+        let mut index = Index::default();
+        let long_key = vec![b'k'; MAX_KEY_MEMORY + 1];
+        index.add(LATER, KEY);
+        assert!(index.add(SOON, &long_key));
+        assert_eq!(index.deadlines.keys().map(|key| &**key).collect::<Vec<_>>(), [KEY]);
+        assert!(index.next_job(SOON - 1).is_none());
+        assert!(is_scan(index.next_job(SOON)));
+        assert!(index.next_job(SOON).is_none());
+        // The scan finds an outdated expiration time again.
+        index.add_read(SOON, &long_key);
+        assert!(index.next_job(SOON + MIN_SCAN_INTERVAL - 1).is_none());
+        assert!(is_scan(index.next_job(SOON + MIN_SCAN_INTERVAL)));
+    }
+
+    #[test]
+    fn scan_removes_a_long_key_that_has_expired() {
+        let options = OpenOptions::new(Location::Memory, Fsync::No);
+        let engine = Kind::find("map").unwrap().open(&options).unwrap();
+        let store = Store::new(engine, Fsync::No);
+        let key = vec![b'k'; MAX_KEY_MEMORY + 1];
+        commit(&store, |txn| txn.put_with_expiration(txn.copy_to_arena(&key), b"value", 1)).unwrap();
+        scan(&store);
+        assert_eq!(store.expiry.removed(), 1);
     }
 }
