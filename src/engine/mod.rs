@@ -50,6 +50,9 @@ pub type VisitPair<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
 /// read.
 pub type VisitEach<'v> = dyn FnMut(&[u8], Result<&[u8]>) -> ControlFlow<()> + 'v;
 
+/// Callback that receives a key, borrowed for the call.
+pub type VisitKey<'v> = dyn FnMut(&[u8]) -> ControlFlow<()> + 'v;
+
 /// Open key-value engine: a library with its data in this process or in files, or the client of a cluster.
 ///
 /// Any number of threads may call `read`, `scan`, `count` and `sync` at any time. [`Info::writers`] limits the
@@ -101,9 +104,9 @@ pub trait Engine: Send + Sync {
         self.read(keys, visit)
     }
 
-    /// Begins a snapshot for many reads by this thread. Returns `None` if the engine's reads begin no read transaction
-    /// of their own, which the snapshot would save. While a thread holds a snapshot, it calls nothing else of the
-    /// engine.
+    /// Begins a snapshot for many reads by this thread. Returns `None` if it would save no work of the engine's reads,
+    /// such as the begin of a transaction, or would exclude writes. While a thread holds a snapshot, it calls nothing else
+    /// of the engine.
     ///
     /// # Errors
     ///
@@ -229,6 +232,16 @@ pub trait Engine: Send + Sync {
     /// Errors of [`Engine::scan_step`].
     fn walk_each(&self, position: u64, visit: &mut VisitEach<'_>) -> Result<u64> {
         self.scan_step(position, &mut |key, value| visit(key, Ok(value)))
+    }
+
+    /// Visits the keys of the same parts as [`Engine::walk_each`], without their values. An engine that finds keys
+    /// without reading their values implements this method: a part may have very many keys.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Engine::walk_each`].
+    fn walk_keys(&self, position: u64, visit: &mut VisitKey<'_>) -> Result<u64> {
+        self.walk_each(position, &mut |key, _| visit(key))
     }
 
     /// Returns the exact number of keys.
@@ -385,6 +398,8 @@ pub struct Kind {
     pub coordination_files: &'static [&'static str],
     /// Function that returns the settings of the engine's library that follow from the options, each with its name.
     pub settings: fn(&OpenOptions) -> Vec<(&'static str, Setting)>,
+    /// Path of the program that has the engine; `None` for an engine of this program. See [`Kind::in_program`].
+    pub program: Option<&'static Path>,
 }
 
 impl Kind {
@@ -404,6 +419,19 @@ impl Kind {
             before_threads: || {},
             coordination_files: &[],
             settings: |_| Vec::new(),
+            program: None,
+        }
+    }
+
+    /// Creates an entry for an engine of another kvbench program, which `kvbench bench` starts to measure it: a program can
+    /// link only one version of a C library. This program cannot open the engine's data.
+    pub const fn in_program(info: &'static Info, program: &'static Path) -> Self {
+        const fn absent<T>() -> Result<T> {
+            Err(Error::Unsupported { engine: "this engine", what: String::new() })
+        }
+        Self {
+            program: Some(program),
+            ..Self::new(info, |_| absent(), |_| false, Check::OnCopy(|_| absent()))
         }
     }
 

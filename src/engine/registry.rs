@@ -114,6 +114,10 @@ impl Kind {
     /// [`Error::Locked`] if another process uses them, and errors of the engine.
     pub fn open(&self, options: &OpenOptions) -> Result<Box<dyn Engine>> {
         self.check_location(&options.location)?;
+        if let Some(program) = self.program {
+            let what = format!("is in the program {}; run that one", program.display());
+            return Err(Error::Unsupported { engine: self.info.name, what });
+        }
         if let Location::Path(path) = &options.location {
             check_owner(path, self)?;
         }

@@ -9,10 +9,18 @@ const PROCESS: u64 = 48;
 /// Number of file descriptors of a worker's event loop.
 const WORKER: u64 = 4;
 
-/// Number of blocking threads per worker, for reads that may be slow. Two workers keep 64 reads in flight:
+/// Maximum number of blocking threads per worker, for reads that may be slow. Two workers keep 64 reads in flight:
 /// measurements with a local disk showed more throughput up to that number. With 64 threads each, CPU time grew
 /// without more throughput.
-pub const BLOCKING_THREADS: usize = 32;
+const BLOCKING_THREADS: usize = 32;
+
+/// Maximum number of blocking threads of all workers. LMDB and MDBX have 4,096 reader slots, for all threads that read.
+const ALL_BLOCKING_THREADS: usize = 2048;
+
+/// Returns the number of blocking threads of each of `workers` workers.
+pub fn blocking_threads(workers: usize) -> usize {
+    BLOCKING_THREADS.min(ALL_BLOCKING_THREADS / workers.max(1)).max(1)
+}
 
 /// Error of the start of a server: the limit on open files is too low even for one client.
 #[derive(Debug, thiserror::Error)]
@@ -73,8 +81,8 @@ struct FileNeeds {
 
 impl FileNeeds {
     fn new(threads: usize, engine: OpenFiles) -> Self {
+        let readers = (threads * (1 + blocking_threads(threads))) as u64;
         let threads = threads as u64;
-        let readers = threads * (1 + BLOCKING_THREADS as u64);
         Self { fixed: PROCESS + WORKER * threads + engine.least, engine, readers }
     }
 
@@ -159,6 +167,15 @@ mod tests {
                 assert!(clients == 1000 || need.wanted_by_clients(clients + 1) > limit, "{limit}: {files:?}");
             }
         }
+    }
+
+    #[test]
+    fn lmdb_and_mdbx_have_a_slot_for_each_thread_that_reads() {
+        for workers in 1..=1024 {
+            let threads = workers * (1 + blocking_threads(workers));
+            assert!(threads <= 3072, "{threads} threads of {workers} workers");
+        }
+        assert_eq!([2, 64, 128, 1024].map(blocking_threads), [32, 32, 16, 2]);
     }
 
     #[test]

@@ -20,7 +20,8 @@ use std::{
         net::UnixStream,
     },
     path::{Path, PathBuf},
-    sync::atomic::Ordering,
+    process,
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 use tokio::{
@@ -194,7 +195,10 @@ pub(super) struct Signals {
 
 impl Signals {
     pub fn new() -> io::Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        let signals =
+            Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? };
+        ARE_RECEIVED.store(true, Ordering::Relaxed);
+        Ok(signals)
     }
 
     /// Completes on SIGINT, SIGTERM or the command SHUTDOWN.
@@ -203,6 +207,36 @@ impl Signals {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
             () = shutdown.notified() => {}
+        }
+    }
+}
+
+/// `true` once [`Signals`] receives SIGINT and SIGTERM.
+static ARE_RECEIVED: AtomicBool = AtomicBool::new(false);
+
+/// Lets SIGINT and SIGTERM end process 1, which a server in a container is, before its store is open, like SIGKILL, and
+/// with the exit code that a shell reports for the signal. The kernel discards these signals to process 1 while it has no
+/// handler for them. Other processes need none.
+pub fn end_at_signals() {
+    extern "C" fn end(signal: libc::c_int) {
+        // Called before the handler of `Signals` too, once that is installed.
+        if !ARE_RECEIVED.load(Ordering::Relaxed) {
+            #[expect(unsafe_code, reason = "a system call that no crate in use wraps")]
+            // SAFETY: a signal handler may make the call, which ends the process at once.
+            unsafe {
+                libc::_exit(128 + signal);
+            }
+        }
+    }
+    if process::id() != 1 {
+        return;
+    }
+    let handler = end as *const () as libc::sighandler_t;
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        #[expect(unsafe_code, reason = "a system call that no crate in use wraps")]
+        // SAFETY: `end` has the type of a signal handler, and makes only a call that such a handler may make.
+        unsafe {
+            libc::signal(signal, handler);
         }
     }
 }

@@ -25,7 +25,7 @@ mod worker_state;
 
 pub use access_control::{Access, AccessError};
 pub use error::Error;
-pub use listener::check_addresses;
+pub use listener::{check_addresses, end_at_signals};
 
 use crate::{
     command::{
@@ -193,7 +193,7 @@ fn spawn_workers(
         let (inlet, incoming) = mpsc::unbounded_channel();
         let (shared, ready) = (shared.clone(), ready.clone());
         let run = move || {
-            let runtime = worker::runtime().map_err(|error| drop(ready.send(Err(error))));
+            let runtime = worker::runtime(count).map_err(|error| drop(ready.send(Err(error))));
             if let Ok(runtime) = runtime {
                 // The receiver exists, unless the server is stopping anyway.
                 let _ = ready.send(Ok(()));

@@ -54,7 +54,8 @@ pub(super) struct Step {
     /// Database that the client had selected before these requests.
     pub database: Database,
     /// `true` if the requests may take too long for a worker, because of their size or the number of their keys, so
-    /// that another thread executes them.
+    /// that another thread executes them. Unused for [`StepKind::Session`] and [`StepKind::Queue`], which are always
+    /// executed on the worker.
     pub is_large: bool,
 }
 

@@ -140,8 +140,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.local.submit(request);
             let committed = self.local.await_offloaded(committed).await;
             request = committed.map_err(|_| io::Error::other("the commit thread is gone"))?;
-        } else if is_large || store.has_long_commit() {
-            // The worker would wait for the commit, and with it all other clients of the worker.
+        } else if is_large || !store.commit_short(&mut request) {
+            // The worker would wait for a long commit, and with it all other clients of the worker.
             let store = store.clone();
             let commit = spawn_blocking(move || {
                 let group = slice::from_mut(&mut request);
@@ -153,8 +153,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 request
             });
             request = self.local.await_offloaded(commit).await.map_err(io::Error::from)?;
-        } else {
-            store.commit(slice::from_mut(&mut request));
         }
         self.progress = request.progress;
         Ok(request)

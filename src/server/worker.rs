@@ -7,7 +7,7 @@ use super::{
     shared_state::{AcceptedStream, Shared},
     worker_state::{DRAIN_TIMEOUT, WorkerState},
 };
-use crate::{command::Session, server::file_limits::BLOCKING_THREADS};
+use crate::{command::Session, server::file_limits::blocking_threads};
 use std::{future::poll_fn, io, net::SocketAddr, pin::pin, rc::Rc, sync::Arc, task::Poll, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -175,12 +175,12 @@ fn set_short_time_slice() {
     }
 }
 
-/// Creates the asynchronous runtime of a worker; must be called on the worker's own thread.
-pub(super) fn runtime() -> io::Result<LocalRuntime> {
+/// Creates the asynchronous runtime of one of `workers` workers; must be called on the worker's own thread.
+pub(super) fn runtime(workers: usize) -> io::Result<LocalRuntime> {
     runtime::Builder::new_current_thread()
         .enable_all()
         // Blocking threads execute slow reads and scans.
-        .max_blocking_threads(BLOCKING_THREADS)
+        .max_blocking_threads(blocking_threads(workers))
         .build_local(runtime::LocalOptions::default())
 }
 

@@ -1,7 +1,7 @@
 //! State shared by the connections of one worker.
 
 use super::{commit_request::CommitRequest, shared_state::Shared};
-use crate::{command::Stats, server::file_limits::BLOCKING_THREADS};
+use crate::{command::Stats, server::file_limits::blocking_threads};
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
@@ -90,7 +90,7 @@ impl WorkerState {
     /// Returns the number of the worker's blocking threads that are free for reads, or less: commits on commit threads
     /// count as if they ran on blocking threads.
     pub fn idle_readers(&self) -> usize {
-        BLOCKING_THREADS.saturating_sub(self.offloaded.get())
+        blocking_threads(self.shared.inboxes.len()).saturating_sub(self.offloaded.get())
     }
 
     pub fn stats(&self) -> &Stats {

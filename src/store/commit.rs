@@ -11,7 +11,7 @@ use std::{
     mem,
     panic::{self, AssertUnwindSafe},
     slice,
-    sync::{Mutex, PoisonError, atomic::Ordering},
+    sync::{Mutex, MutexGuard, PoisonError, TryLockError, atomic::Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -133,16 +133,17 @@ impl Store {
     /// several, one after the other.
     fn commit_group<W: Work>(&self, mut group: &mut [W]) {
         while !group.is_empty() {
-            let count = self.commit_first(group);
+            let count = self.commit_first(group, None);
             group = mem::take(&mut group).split_at_mut(count).1;
         }
     }
 
-    /// Commits the first commit requests of a group, as many as may share a commit, and returns their number.
-    fn commit_first<W: Work>(&self, group: &mut [W]) -> usize {
+    /// Commits the first commit requests of a group, as many as may share a commit, and returns their number. `writer`
+    /// is the lock of commits if the caller holds it.
+    fn commit_first<W: Work>(&self, group: &mut [W], mut writer: Option<MutexGuard<'_, Scratch>>) -> usize {
         let mut attempts = Backoff::default();
         let (count, failure) = loop {
-            let (count, outcome) = self.attempt(group);
+            let (count, outcome) = self.attempt(group, writer.take());
             let Err(failure) = outcome else { return count };
             if failure.after != OnFailure::Rerun || !attempts.pause() {
                 break (count, failure);
@@ -231,24 +232,58 @@ impl Store {
         (outcomes, ends)
     }
 
-    /// Commits a commit group that takes long. Until this returns, [`Store::has_long_commit`] is `true`.
+    /// Commits a commit group that takes long, after the commits of [`Store::commit_short`] that already wait. Until this
+    /// returns, [`Store::commit_short`] refuses others.
     pub fn commit_long<W: Work>(&self, group: &mut [W]) {
-        self.long.fetch_add(1, Ordering::Relaxed);
+        self.long.fetch_add(1, Ordering::SeqCst);
+        while self.short_waiting.load(Ordering::SeqCst) > 0 {
+            thread::yield_now();
+        }
         self.commit(group);
-        self.long.fetch_sub(1, Ordering::Relaxed);
+        self.long.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Returns `true` while a commit that takes long runs, for which another commit would have to wait.
-    #[inline]
-    pub fn has_long_commit(&self) -> bool {
-        self.long.load(Ordering::Relaxed) > 0
+    /// Commits `work` alone and returns `true`, unless it would wait for a commit of [`Store::commit_long`]: then returns
+    /// `false` and has done nothing. May wait for other commits. For a store in memory only.
+    #[must_use = "the request may not have been committed"]
+    pub fn commit_short<W: Work>(&self, work: &mut W) -> bool {
+        let Some(writer) = self.lock_before_long_commits() else { return false };
+        self.commit_first(slice::from_mut(work), Some(writer));
+        true
+    }
+
+    /// Locks `writer`, or returns `None` if a long commit runs or waits for the lock.
+    fn lock_before_long_commits(&self) -> Option<MutexGuard<'_, Scratch>> {
+        if self.long.load(Ordering::Relaxed) > 0 {
+            return None;
+        }
+        match self.writer.try_lock() {
+            Ok(writer) => return Some(writer),
+            Err(TryLockError::Poisoned(error)) => return Some(error.into_inner()),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        // Either this thread sees that a long commit has begun, or that commit sees that this thread waits.
+        self.short_waiting.fetch_add(1, Ordering::SeqCst);
+        let is_alone = self.long.load(Ordering::SeqCst) == 0;
+        let writer = is_alone.then(|| self.lock_writer());
+        self.short_waiting.fetch_sub(1, Ordering::SeqCst);
+        writer
+    }
+
+    fn lock_writer(&self) -> MutexGuard<'_, Scratch> {
+        // A commit that panicked left only scratch memory behind.
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tries to commit the first commit requests of a group. Returns their number, at least 1, and the outcome of their
-    /// commit.
-    fn attempt<W: Work>(&self, group: &mut [W]) -> (usize, Result<(), Failure>) {
+    /// commit. `writer` is the lock of commits if the caller holds it.
+    fn attempt<W: Work>(
+        &self,
+        group: &mut [W],
+        writer: Option<MutexGuard<'_, Scratch>>,
+    ) -> (usize, Result<(), Failure>) {
         let mut count = group.len();
-        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.try_commit(group, &mut count)));
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.try_commit(group, writer, &mut count)));
         let outcome = match outcome {
             Ok(outcome) => outcome.map_err(|error| self.failure(error)),
             Err(_) => Err(Failure { error: self.set_read_only(), after: OnFailure::SetReadOnly }),
@@ -270,8 +305,13 @@ impl Store {
     }
 
     /// Commits the first commit requests of a group, and sets `count` to the number of those that were run; if it fails
-    /// before it runs any, `count` keeps its value.
-    fn try_commit<W: Work>(&self, group: &mut [W], count: &mut usize) -> Result<(), Error> {
+    /// before it runs any, `count` keeps its value. `writer` is the lock of commits if the caller holds it.
+    fn try_commit<W: Work>(
+        &self,
+        group: &mut [W],
+        writer: Option<MutexGuard<'_, Scratch>>,
+        count: &mut usize,
+    ) -> Result<(), Error> {
         if self.unsynced.is_syncing() && self.policy.is(Fsync::EverySec) {
             self.unsynced.wait();
         }
@@ -279,8 +319,7 @@ impl Store {
             // Several commits run concurrently, so each has scratch memory of its own.
             return self.commit_with(&mut Scratch::default(), group, count);
         }
-        // A commit that panicked left only scratch memory behind.
-        let mut scratch = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut scratch = writer.unwrap_or_else(|| self.lock_writer());
         let outcome = self.commit_with(&mut scratch, group, count);
         let arena = &mut scratch.arena;
         let grown = (arena.allocated_bytes() > MAX_REUSED_ARENA).then(|| mem::take(arena));

@@ -1,6 +1,6 @@
 //! Corrupt values: reads of them are counted, and reads of many keys continue after a value that cannot be read.
 
-use crate::engine::{Engine, Error, KeyRange, Result, VisitEach};
+use crate::engine::{Engine, Error, KeyRange, Result, VisitEach, VisitKey};
 use std::{
     ops::ControlFlow,
     sync::atomic::{AtomicU64, Ordering},
@@ -93,5 +93,16 @@ impl CorruptReads {
         let mut counted =
             |key: &[u8], value: Result<&[u8]>| visit(key, value.map_err(|error| self.count(error)));
         engine.walk_each(position, &mut counted).map_err(|error| self.count(error))
+    }
+
+    /// Runs one step of an incremental scan of the keys of the engine at `position`, and counts corrupt reads: see
+    /// [`Engine::walk_keys`].
+    pub(super) fn walk_keys(
+        &self,
+        engine: &dyn Engine,
+        position: u64,
+        visit: &mut VisitKey<'_>,
+    ) -> Result<u64> {
+        engine.walk_keys(position, visit).map_err(|error| self.count(error))
     }
 }

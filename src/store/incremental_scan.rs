@@ -21,9 +21,9 @@ impl Default for IncrementalScan {
 }
 
 impl IncrementalScan {
-    /// Continues the scan for about `count` stored pairs; `visit` also gets the errors of values that cannot be read.
-    /// Returns `true` if pairs may be left. After an error the next call continues behind the last visited pair; an
-    /// unordered engine repeats the step.
+    /// Continues the scan for about `count` stored pairs, in an unordered engine up to the end of a part; `visit` also
+    /// gets the errors of values that cannot be read. Returns `true` if pairs may be left. After an error the next call
+    /// continues behind the last visited pair; an unordered engine repeats the step.
     pub fn step(&mut self, store: &Store, count: usize, visit: &mut VisitWalked<'_>) -> Result<bool, Error> {
         let (mut left, mut reached) = (count, None::<Vec<u8>>);
         let visit = &mut |key: &[u8], value: engine::Result<&[u8]>| {

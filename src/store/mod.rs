@@ -34,7 +34,7 @@ mod unordered_scan;
 mod watch;
 mod write_set;
 
-use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, VisitEach, VisitValue};
+use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, VisitEach, VisitKey, VisitValue};
 use bumpalo::Bump;
 use cached_key_counts::CachedKeyStats;
 use corrupt_reads::{CorruptReads, VisitRead};
@@ -186,6 +186,8 @@ pub struct Store {
     writer: Mutex<Scratch>,
     /// Number of commits that take long and hold the lock of commits, or wait for it.
     long: AtomicUsize,
+    /// Number of calls of [`Store::commit_short`] that wait for the lock of commits. A long commit lets them go first.
+    short_waiting: AtomicUsize,
     /// Times of the writes that no sync has covered, and of the syncs; unused if each commit is synced.
     unsynced: SyncTracker,
     /// Expiration times of keys that are kept in memory, for active expiration.
@@ -223,6 +225,7 @@ impl Store {
             is_full: AtomicBool::new(false),
             writer: Mutex::default(),
             long: AtomicUsize::new(0),
+            short_waiting: AtomicUsize::new(0),
             unsynced: SyncTracker::new(MAX_UNSYNCED),
             expiry: Expiry::default(),
             cursors: ScanCursors::default(),
@@ -326,6 +329,12 @@ impl Store {
     /// corrupt reads: see [`Engine::walk_each`].
     fn walk_each(&self, position: u64, visit: &mut VisitEach<'_>) -> engine::Result<u64> {
         self.corrupt_reads.walk_each(&*self.engine, position, visit)
+    }
+
+    /// Runs one step of an incremental scan of the keys at `position`, and counts corrupt reads: see
+    /// [`Engine::walk_keys`].
+    fn walk_keys(&self, position: u64, visit: &mut VisitKey<'_>) -> engine::Result<u64> {
+        self.corrupt_reads.walk_keys(&*self.engine, position, visit)
     }
 
     /// Returns for each of `keys` its value (`Some(None)`: absent), or `None` if it cannot be read without waiting

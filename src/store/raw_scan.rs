@@ -4,6 +4,9 @@ use super::{corrupt_reads::CorruptReads, database_keys::Database};
 use crate::engine::{Engine, KeyRange, Result, Transaction, VisitEach};
 use std::ops::ControlFlow;
 
+/// Maximum number of keys whose values one call of the engine reads in a scan that has listed the keys first.
+pub(super) const MAX_LOOKUP_KEYS: usize = 1024;
+
 /// Callback that receives the stored key, the key without header, and the stored value, or the error of a value
 /// that cannot be read.
 pub(super) type VisitStored<'v> = dyn FnMut(&[u8], &[u8], Result<&[u8]>) -> ControlFlow<()> + 'v;
@@ -66,21 +69,76 @@ pub(super) fn scan(
     Ok(())
 }
 
-/// Visits the stored pairs of one database in an unordered engine from the engine's scan position `random` on, until
-/// `visit` stops or the pairs end. Visits nothing in an ordered engine or a transaction.
+/// Visits stored pairs of one database in an unordered engine, until `visit` stops or the pairs end. `random` selects the
+/// engine's scan position and, in the part of the data there, the key with which the visits begin. Visits nothing in an
+/// ordered engine or a transaction.
 pub(super) fn sample(
     source: Source<'_, '_>,
     space: Database,
     random: u64,
     visit: &mut VisitStored<'_>,
 ) -> Result<()> {
-    if let Source::Engine(engine, corrupt_reads) = source
-        && !engine.info().capabilities.ordered
-    {
-        corrupt_reads.walk_each(engine, random, &mut |stored, value| match space.decode_key(stored) {
-            Some(key) => visit(stored, key, value),
-            None => ControlFlow::Continue(()),
-        })?;
+    let Source::Engine(engine, corrupt_reads) = source else { return Ok(()) };
+    if engine.info().capabilities.ordered {
+        return Ok(());
     }
-    Ok(())
+    let mut position = random;
+    loop {
+        let mut listed = Vec::<Box<[u8]>>::new();
+        position = corrupt_reads.walk_keys(engine, position, &mut |stored| {
+            if space.decode_key(stored).is_some() {
+                listed.push(stored.into());
+            }
+            if listed.len() < MAX_LOOKUP_KEYS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        // A part may have more keys than `visit` accepts: each of them can be the first. The high bits hardly depend on
+        // the position.
+        let first = usize::try_from(random >> 32).unwrap_or(0) % listed.len().max(1);
+        listed.rotate_left(first);
+        for listed in listed.chunks(MAX_LOOKUP_KEYS) {
+            let keys: Vec<&[u8]> = listed.iter().map(|stored| &**stored).collect();
+            let mut after = ControlFlow::Continue(());
+            corrupt_reads.read_each(engine, &keys, &mut |index, value| {
+                if after.is_continue()
+                    && let (Some(stored), Some(value)) = (keys.get(index), value.transpose())
+                    && let Some(key) = space.decode_key(stored)
+                {
+                    after = visit(stored, key, value);
+                }
+            })?;
+            if after.is_break() {
+                return Ok(());
+            }
+        }
+        if position == 0 {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::tests::map_store_with, *};
+    use std::collections::HashSet;
+
+    /// Samples one key at a time of a map that is split into parts.
+    #[test]
+    #[cfg_attr(miri, ignore = "takes too long")]
+    fn sample_visits_no_key_after_its_end_and_begins_with_any_key_of_a_part() {
+        let store = map_store_with(9000);
+        let mut firsts = HashSet::new();
+        for number in 0..2000_u64 {
+            // A multiple of the number of parts: each sample begins with the first part.
+            let random = (number << 32) / 384 * 384;
+            let mut visited = Vec::new();
+            let visit = &mut |_: &[u8], key: &[u8], _: Result<&[u8]>| {
+                visited.push(key.to_vec());
+                ControlFlow::Break(())
+            };
+            sample(store.source(), Database::default(), random, visit).unwrap();
+            assert_eq!(visited.len(), 1);
+            firsts.extend(visited);
+        }
+        assert!(firsts.len() > 500, "{} keys", firsts.len());
+    }
 }

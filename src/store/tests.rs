@@ -6,7 +6,10 @@ use crate::engine::{
 };
 use std::{
     collections::HashSet,
+    fs,
+    io::Write,
     ops::ControlFlow,
+    path::Path,
     slice,
     sync::{
         Arc, Mutex,
@@ -178,6 +181,52 @@ pub(super) fn commit<R: Send>(
     work.outcome.unwrap()
 }
 
+/// Returns a store over `map`, in memory, with `keys` keys.
+pub(super) fn map_store_with(keys: u32) -> Store {
+    let options = OpenOptions::new(Location::Memory, Fsync::No);
+    let store = Store::new(Kind::find("map").unwrap().open(&options).unwrap(), Fsync::No);
+    commit(&store, |txn| {
+        (0..keys).try_for_each(|key| txn.put(txn.copy_to_arena(&key.to_be_bytes()), b"value"))
+    })
+    .unwrap();
+    store
+}
+
+/// Returns a `bitcask` store with `keys` keys that have an expiration time. Their values are corrupt, so that
+/// [`Store::corrupt_reads`] counts how many of them were read.
+pub(super) fn store_of_corrupt_values(directory: &Path, keys: u32) -> Store {
+    const VALUE: &[u8] = b"once readable";
+    let path = directory.join("data");
+    let options = OpenOptions::new(Location::Path(path.clone()), Fsync::No);
+    let store = Store::new(Kind::find("bitcask").unwrap().open(&options).unwrap(), Fsync::No);
+    commit(&store, |txn| {
+        (0..keys).try_for_each(|key| {
+            txn.put_with_expiration(txn.copy_to_arena(&key.to_be_bytes()), VALUE, 1 << 45)
+        })
+    })
+    .unwrap();
+    // Waits for the background thread, which reads the files too.
+    store.engine().quiesce().unwrap();
+    let mut corrupted = 0;
+    for entry in fs::read_dir(&path).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "segment") {
+            continue;
+        }
+        let mut bytes = fs::read(&path).unwrap();
+        for at in 0..bytes.len() {
+            if bytes[at..].starts_with(VALUE) {
+                bytes[at] ^= 1;
+                corrupted += 1;
+            }
+        }
+        // The engine has the file open, and may have locked it: other bytes stay as they are.
+        fs::OpenOptions::new().write(true).open(&path).unwrap().write_all(&bytes).unwrap();
+    }
+    assert_eq!(corrupted, keys);
+    store
+}
+
 fn value(store: &Store, key: &str) -> Option<usize> {
     let mut len = None;
     store
@@ -232,6 +281,42 @@ fn a_guilty_part_costs_few_tries() {
     store.commit(&mut group);
     assert_eq!(group.iter().filter(|part| part.reply.as_ref().unwrap().is_err()).count(), 1);
     assert_eq!(writes.load(Ordering::Relaxed), 1 + 2 * 10);
+}
+
+#[test]
+fn a_short_commit_does_not_wait_for_a_long_one() {
+    let store = Store::new(Box::new(Limited::new(1 << 20)), Fsync::No);
+    let mut short = set_new("key", 2);
+    // Another commit runs, for which the long one waits.
+    let running = store.writer.lock().unwrap();
+    thread::scope(|scope| {
+        let long = scope.spawn(|| store.commit_long(&mut [set_new("key", 1)]));
+        while store.long.load(Ordering::SeqCst) == 0 {
+            thread::yield_now();
+        }
+        assert!(!store.commit_short(&mut short));
+        assert_eq!(short.reply, None);
+        drop(running);
+        long.join().unwrap();
+    });
+    assert!(store.commit_short(&mut short));
+    assert_eq!((short.reply, value(&store, "key")), (Some(Ok(false)), Some(1)));
+}
+
+#[test]
+fn a_long_commit_lets_a_short_one_go_first_that_already_waits() {
+    let store = Store::new(Box::new(Limited::new(1 << 20)), Fsync::No);
+    let (mut long, mut short) = ([set_new("key", 1)], [set_new("key", 2)]);
+    store.short_waiting.fetch_add(1, Ordering::SeqCst);
+    thread::scope(|scope| {
+        scope.spawn(|| store.commit_long(&mut long));
+        while store.long.load(Ordering::SeqCst) == 0 {
+            thread::yield_now();
+        }
+        store.commit(&mut short);
+        store.short_waiting.fetch_sub(1, Ordering::SeqCst);
+    });
+    assert_eq!((&short[0].reply, &long[0].reply), (&Some(Ok(true)), &Some(Ok(false))));
 }
 
 #[test]

@@ -8,15 +8,12 @@
 use super::{
     Error, Store,
     database_keys::Database,
-    raw_scan::VisitStored,
+    raw_scan::{MAX_LOOKUP_KEYS, VisitStored},
     scan_key_lists::{KeyList, UnorderedScans},
     scan_order::{MAX_PART, ScanOrder},
 };
 use crate::engine;
 use std::ops::{ControlFlow, Range};
-
-/// Maximum number of keys whose values one call of the engine reads.
-const MAX_LOOKUP_KEYS: usize = 1024;
 
 impl Store {
     /// Runs one step of an incremental scan (SCAN) of a database of an unordered engine: see
@@ -66,7 +63,7 @@ impl Store {
         let (start, mut list) = (next.part(), KeyList::default());
         // The limit also counts keys of other databases, of which there may be many.
         let mut left = count.max(MAX_LOOKUP_KEYS);
-        let end = self.walk_each(start, &mut |stored, _| {
+        let end = self.walk_keys(start, &mut |stored| {
             if space.decode_key(stored).is_some() {
                 list.push(next, stored);
             }
@@ -116,7 +113,10 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{scan_key_lists, tests::commit},
+        super::{
+            scan_key_lists,
+            tests::{commit, store_of_corrupt_values},
+        },
         *,
     };
     use crate::engine::{Fsync, Kind, Location, OpenOptions};
@@ -210,6 +210,16 @@ mod tests {
             scanners.iter().for_each(|scanner| check_once(&scanner.found, keys));
             assert!(scanners[0].found.len() > 3);
         }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "takes too long")]
+    fn scan_reads_only_the_values_of_the_keys_that_it_visits() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = store_of_corrupt_values(directory.path(), 3000);
+        let (next, keys) = scan(&store, 0, 10);
+        assert!(next > 0 && (10..20).contains(&keys.len()), "{} keys", keys.len());
+        assert_eq!(store.corrupt_reads(), keys.len() as u64);
     }
 
     #[test]

@@ -80,6 +80,49 @@ fn sighup_ends_a_server_well_unless_it_is_ignored() {
     }
 }
 
+/// The kernel discards SIGINT and SIGTERM to process 1, as of a container, while it has no handler for them.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_server_that_is_process_1_ends_at_a_signal_before_its_store_is_open_too() {
+    use crate::support::{PATIENCE, Program, wait_at_most, wait_until};
+    use std::{fs::File, os::unix::fs::OpenOptionsExt, process::Child};
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--pid", "--kill-child"]);
+        command
+    };
+    if !unshare().arg("true").output().is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: unshare cannot create a process namespace");
+        return;
+    }
+    let send = |signal, unshare: &Child| {
+        let id = unshare.id();
+        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+        kill_process(Pid::from_raw(children.trim().parse().unwrap()).unwrap(), signal).unwrap();
+    };
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let dir = tempfile::tempdir().unwrap();
+        // The server waits for the content of a pipe.
+        let pipe = dir.path().join("password");
+        assert!(Command::new("mkfifo").args(["-m", "600"]).arg(&pipe).status().unwrap().success());
+        let options = [KVBENCH, "--path", ":memory:", "--port", "0", "--password-file"];
+        let mut starting = Program::start(unshare().args(options).arg(&pipe));
+        let mut writer = None;
+        wait_until("the server does not read the pipe", || {
+            // Fails until the pipe has a reader.
+            writer = File::options().write(true).custom_flags(libc::O_NONBLOCK).open(&pipe).ok();
+            writer.is_some()
+        });
+        send(signal, &starting.process);
+        let status = wait_at_most(&mut starting.process, PATIENCE).expect("the server ends");
+        assert_eq!(status.code(), Some(code));
+        let mut server = Server::start_command(unshare().args([KVBENCH, "--path", ":memory:"]));
+        assert_eq!(field(&server.start_line, "pid"), Some("1"));
+        send(signal, &server.process);
+        assert_eq!(server.wait().code(), Some(0));
+    }
+}
+
 /// Clients that are connected, also in the middle of a request, do not hold up the end.
 #[test]
 fn idle_clients_do_not_keep_the_server() {

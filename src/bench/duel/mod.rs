@@ -16,5 +16,5 @@ mod text;
 pub use answer::{Answer, answer};
 pub use crate_source::CrateSource;
 pub use crate_versions::{CrateVersions, stores_of_crate};
-pub use programs::{Error, check_stores, common_stores, describe};
+pub use programs::{Error, check_programs_of, check_stores, common_stores, describe};
 pub use text::text;

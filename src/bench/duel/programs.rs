@@ -5,7 +5,7 @@ use crate::{
         result::{BuildDescription, Duel, Program, Side},
         run::{build_description, job_messages::PROTOCOL},
     },
-    engine::kinds,
+    engine::{Kind, kinds},
 };
 use std::{
     fs,
@@ -155,13 +155,32 @@ pub fn common_stores(duel: &Duel) -> Result<Vec<String>, Error> {
 ///
 /// Fails with the first such program and store.
 pub fn check_stores(duel: &Duel, stores: &[String]) -> Result<(), Error> {
-    for program in Side::BOTH.map(|side| duel.program(side)) {
-        if let Some(store) = stores.iter().find(|store| !program.build.libraries.contains_key(*store)) {
-            let able = program.build.libraries.keys().cloned().collect::<Vec<_>>().join(", ");
-            return Err(Error::NoStore { store: store.clone(), path: program.path.clone(), able });
+    Side::BOTH.map(|side| duel.program(side)).into_iter().try_for_each(|program| check_has(program, stores))
+}
+
+/// Returns an error if one of `stores` is in another program ([`Kind::in_program`]) that cannot measure it for this one.
+///
+/// # Errors
+///
+/// Fails if such a program cannot be read, is no kvbench with the messages of this one, or lacks the store.
+pub fn check_programs_of(stores: &[String]) -> Result<(), Error> {
+    for store in stores {
+        if let Some(path) = Kind::find(store).and_then(|kind| kind.program) {
+            check_has(&describe(path)?, std::slice::from_ref(store))?;
         }
     }
     Ok(())
+}
+
+/// Returns an error if a program lacks one of `stores`.
+fn check_has(program: &Program, stores: &[String]) -> Result<(), Error> {
+    match stores.iter().find(|store| !program.build.libraries.contains_key(*store)) {
+        None => Ok(()),
+        Some(store) => {
+            let able = program.build.libraries.keys().cloned().collect::<Vec<_>>().join(", ");
+            Err(Error::NoStore { store: store.clone(), path: program.path.clone(), able })
+        }
+    }
 }
 
 #[cfg(test)]

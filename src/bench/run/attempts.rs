@@ -6,9 +6,12 @@ use super::{
     job_messages::{self, Job, Report},
     order, verification,
 };
-use crate::bench::{
-    plan::options::{Options, RunConditions},
-    result::{Cell, Disturbance, Duel, Side, Target},
+use crate::{
+    bench::{
+        plan::options::{Options, RunConditions},
+        result::{Cell, Disturbance, Duel, Side, Target},
+    },
+    engine::Kind,
 };
 use indicatif::ProgressBar;
 use std::path::PathBuf;
@@ -80,7 +83,8 @@ pub(super) fn job_in(options: &Options, cells: &[Cell], repetition: u32, directo
     let arguments =
         |target: &Target| (options.server_arguments)(target, &directory.join("store"), options.map_bytes);
     let target = cells.first().map(|cell| &cell.target);
-    let program = |(duel, side): (&Duel, Side)| duel.program(side).path.clone().into();
+    let of_duel = |(duel, side): (&Duel, Side)| duel.program(side).path.clone().into();
+    let of_store = |target: &Target| Kind::find(&target.store)?.program.map(Into::into);
     let mut cells = cells.to_vec();
     for cell in &mut cells {
         cell.workload.seed = order::seed_of(cell.workload.seed, repetition);
@@ -97,7 +101,12 @@ pub(super) fn job_in(options: &Options, cells: &[Cell], repetition: u32, directo
         server_cpus: options.conduct.cpus.server.clone(),
         flush_target: foreign.is_some_and(|foreign| foreign.flush),
         target_pid: foreign.and_then(|foreign| foreign.pid),
-        program: options.duel.as_ref().zip(target.and_then(|target| target.side)).map(program),
+        program: options
+            .duel
+            .as_ref()
+            .zip(target.and_then(|target| target.side))
+            .map(of_duel)
+            .or_else(|| target.and_then(of_store)),
         directory,
     }
 }

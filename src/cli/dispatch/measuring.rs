@@ -35,6 +35,7 @@ pub(super) fn bench(options: Bench) -> anyhow::Result<()> {
     if dry {
         return dry_run(&options);
     }
+    duel::check_programs_of(&options.stores)?;
     let run = run::run(&options)?;
     // Errors are ignored: a reader that closed standard output has seen enough, and the result is in its file.
     let _ = print(&format!("{}\nresult: {}\n", report::terminal::text(&run), options.output.display()));

@@ -145,6 +145,7 @@ fn exit_code(error: &anyhow::Error) -> u8 {
 }
 
 fn serve(options: Serve) -> anyhow::Result<()> {
+    server::end_at_signals();
     let format = options.log_format();
     logging::begin(options.log_level(), format);
     let config = options.config();

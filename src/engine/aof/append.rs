@@ -90,7 +90,7 @@ impl FrameWriter<'_> {
 
     fn write_frame(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
         if buffer.len() > HEADER {
-            self.chain.seal(buffer, self.end, self.synced);
+            self.chain.seal(buffer, self.end, self.synced)?;
             self.storage.write_all_at(buffer, self.end)?;
             self.end += buffer.len() as u64;
         }

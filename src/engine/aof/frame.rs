@@ -22,7 +22,10 @@ use super::{
     segment_record::AsWritten,
 };
 use crc32fast::Hasher;
-use std::hash::{BuildHasher, RandomState};
+use std::{
+    hash::{BuildHasher, RandomState},
+    io,
+};
 
 /// Length of a frame's header line, in bytes.
 pub(super) const HEADER: usize = 49;
@@ -125,20 +128,29 @@ impl FrameChain {
     /// header, and appends the checksums of all chunks but the last. Advances the state past the frame, so the frame
     /// must be written next. `offset` is the frame's offset in the file, `synced` the offset up to which
     /// the file is known to be durable.
-    pub(super) fn seal(&mut self, frame: &mut Vec<u8>, offset: u64, synced: u64) {
-        let Some((room, body)) = frame.split_first_chunk_mut::<HEADER>() else { return };
+    ///
+    /// # Errors
+    ///
+    /// Fails if the header has no space for the length of the records. The state and `frame` are then unchanged.
+    pub(super) fn seal(&mut self, frame: &mut Vec<u8>, offset: u64, synced: u64) -> io::Result<()> {
+        let Some((room, body)) = frame.split_first_chunk_mut::<HEADER>() else { return Ok(()) };
+        let Ok(length) = u32::try_from(body.len()) else {
+            let length = body.len();
+            let detail =
+                format!("{length} bytes of records do not fit into one frame of the append-only file");
+            return Err(io::Error::other(detail));
+        };
         let mut sums = Vec::new();
         for piece in body.chunks(PIECE) {
             self.extend(piece);
             sums.push(self.sum);
         }
-        // At most the largest key, the largest value and a chunk, which fits into 32 bits.
-        let length = body.len() as u32;
         *room = Header { id: self.id, synced, length, sum: self.sum }.line(offset);
         sums.pop();
         for sum in sums {
             frame.extend_from_slice(&piece_line(sum));
         }
+        Ok(())
     }
 
     /// Checks the frame at the start of `bytes`, whose offset in the file is `offset`, and advances the state
@@ -383,6 +395,18 @@ mod tests {
                 assert_eq!(from_hexadecimal(to_hexadecimal(number)), number);
             }
         }
+    }
+
+    /// The records are zeros that nothing reads or writes, so the system provides no memory for them.
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    #[cfg_attr(miri, ignore = "needs 4 GiB of memory")]
+    fn records_that_are_too_long_for_one_frame_are_refused() {
+        let mut frame = vec![0; HEADER + (1 << 32)];
+        let mut chain = FrameChain::new(Form::Redis, 7);
+        let error = chain.seal(&mut frame, 30, 30).unwrap_err().to_string();
+        assert!(error.contains("4294967296 bytes of records do not fit into one frame"), "{error}");
+        assert_eq!(chain, FrameChain::new(Form::Redis, 7));
     }
 
     #[test]

@@ -29,7 +29,7 @@ mod tests;
 #[cfg(test)]
 pub(super) use tests::without_sums;
 
-use super::{Caveat, Loss, LossBound, LossClass};
+use super::{Caveat, Fsync, Loss, LossBound, LossClass};
 pub use check::Repaired;
 pub(super) use {
     check::{check, repair},
@@ -53,6 +53,13 @@ pub(super) const LOSS: [Loss; 3] = [
     )),
 ];
 
+/// Caveat of every engine that appends with [`Aof::append`].
+pub(super) const PADDING_CAVEAT: Caveat = Caveat::under(
+    Fsync::Always,
+    "Under always, up to 1 MiB of padding is written behind the data in advance, so that most syncs need not make the \
+    file longer: on ext4 such a sync takes half as long.",
+);
+
 /// Caveats of an engine with an AOF.
 pub(super) const CAVEATS: &[Caveat] = &[
     Caveat::new("All data must fit in memory."),
@@ -61,6 +68,7 @@ pub(super) const CAVEATS: &[Caveat] = &[
         "A rewrite of the file needs space for a second file. It is automatic when the file is at least 64 MiB and \
         has doubled.",
     ),
+    PADDING_CAVEAT,
     Caveat::in_memory(
         "With --path :memory: everything is lost when the process ends, whatever --fsync says.",
     ),

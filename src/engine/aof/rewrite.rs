@@ -31,7 +31,8 @@ use std::{
 /// last rewrite, also one that failed.
 const REWRITE_SIZE: u64 = 64 << 20;
 
-/// Approximate size of the records that a rewrite of the AOF encodes under one lock of the table, in bytes.
+/// Size in bytes of the records of a frame from which a rewrite of the AOF begins the next frame, and ends the step of
+/// its scan as soon as the table allows.
 pub(in super::super) const STEP: usize = 256 << 10;
 
 /// Number of bytes after which the new file is synced during a rewrite, so that no later sync, of the old file
@@ -52,8 +53,8 @@ impl Aof {
         self.len() >= REWRITE_SIZE.max(self.base.load(Ordering::Relaxed).saturating_mul(2))
     }
 
-    /// Rewrites the AOF. `step` appends the records of the scan's next chunk to the buffer and returns `true`
-    /// if more follow. After an error the AOF is unchanged, with one exception: if the new file has the AOF's name, but
+    /// Rewrites the AOF. `step` appends the records of the next frame, about [`STEP`] bytes, to the buffer and returns
+    /// `true` if more follow. After an error the AOF is unchanged, with one exception: if the new file has the AOF's name, but
     /// the sync of the directory fails, the AOF is the new file and refuses all later writes.
     pub(in super::super) fn rewrite(&self, step: impl FnMut(&mut Vec<u8>) -> bool) -> Result<()> {
         let started = Instant::now();
@@ -157,7 +158,8 @@ impl<'a> Fresh<'a> {
     /// without records.
     fn append(&mut self, records: &mut Vec<u8>) -> Result<()> {
         if records.len() > HEADER {
-            self.chain.seal(records, self.len, self.synced);
+            let sealed = self.chain.seal(records, self.len, self.synced);
+            sealed.map_err(Error::io("write", &self.path))?;
             self.write(records)?;
         }
         Ok(())

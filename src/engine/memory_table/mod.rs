@@ -24,6 +24,7 @@ use super::{
 };
 pub(super) use concurrent::{KEYS, SharedTable, free_garbage};
 use std::{
+    collections::VecDeque,
     fs,
     ops::ControlFlow,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -110,11 +111,23 @@ impl<T: Table> Drop for MemoryEngine<T> {
 impl<T: Table> Shared<T> {
     fn rewrite(&self, log: &Aof) -> Result<()> {
         let mut position = T::Position::default();
+        // A step of the scan ends only with a part of the table, whose records may need many frames. The first frame is
+        // encoded in `buffer`, the others wait here for the next calls.
+        let (mut waiting, mut more) = (VecDeque::<Vec<u8>>::new(), true);
         log.rewrite(|buffer| {
-            self.table.walk(&mut position, &mut |key, value| {
-                aof::encode_set(key, value, buffer);
-                if buffer.len() < aof::STEP { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            })
+            if let Some(records) = waiting.pop_front() {
+                buffer.extend_from_slice(&records);
+            } else {
+                more = self.table.walk(&mut position, &mut |key, value| {
+                    if waiting.back().unwrap_or(buffer).len() >= aof::STEP {
+                        waiting.push_back(Vec::new());
+                    }
+                    let records = waiting.back_mut().unwrap_or(buffer);
+                    aof::encode_set(key, value, records);
+                    if records.len() < aof::STEP { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                });
+            }
+            more || !waiting.is_empty()
         })
     }
 

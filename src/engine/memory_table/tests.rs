@@ -264,6 +264,30 @@ fn rewrites_beside_writes_lose_nothing() {
     }
 }
 
+/// A frame has a largest length, and a scan of `map` ends a step only at the end of a part of the table.
+#[test]
+fn a_part_of_the_table_is_rewritten_as_several_frames() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log.aof");
+    let engine = open(&map::KIND, &path);
+    let part = engine.scan_part(&0u32.to_be_bytes());
+    let in_part = |key: &[u8; 4]| engine.scan_part(key) == part;
+    let keys: Vec<[u8; 4]> = (0..u32::MAX).map(u32::to_be_bytes).filter(in_part).take(8).collect();
+    let (mut batch, mut model, value) = (Batch::default(), State::new(), vec![b'v'; aof::STEP / 2]);
+    for key in &keys {
+        batch.put(key, &value);
+        model.insert(key.to_vec(), value.clone());
+    }
+    engine.write(&batch, false).unwrap();
+    engine.rewrite_log().unwrap();
+    engine.quiesce().unwrap();
+    drop(engine);
+    // Two keys reach the size of a frame.
+    let frames = fs::read(&path).unwrap().windows(3).filter(|bytes| bytes == b"#F:").count();
+    assert!(frames >= 4, "{frames} frames");
+    assert!(all(&*open(&map::KIND, &path)) == model);
+}
+
 /// Returns a guard: while it exists, each scan of the engine's table waits before its next step.
 fn hold<T: Table>(engine: &MemoryEngine<T>) -> impl Sized + use<'_, T> {
     engine.shared.table.lock_mut()

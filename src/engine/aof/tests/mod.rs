@@ -237,7 +237,7 @@ pub(in super::super) fn without_sums(segment: &[u8]) -> Vec<u8> {
             }
             body = rest;
         }
-        new.seal(&mut buffer, offset, offset);
+        new.seal(&mut buffer, offset, offset).unwrap();
         bytes.extend(buffer);
         at += found.len();
     }

@@ -54,6 +54,7 @@ pub(super) static INFO: Info = Info {
             "Under everysec and no, what was written is synced after every 8 MiB as well, so that no later sync takes \
             long.",
         ),
+        aof::PADDING_CAVEAT,
     ],
     same_design: &["nutsdb"],
     log_targets: &[],

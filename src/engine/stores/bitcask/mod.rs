@@ -31,8 +31,8 @@ mod space_reserve;
 mod tests;
 
 use crate::engine::{
-    Batch, Check, Engine, Error, Gauge, Info, KeyRange, Kind, OpenOptions, Result, VisitEach, VisitPair,
-    VisitValue, aof, files, memory_table::Table,
+    Batch, Check, Engine, Error, Gauge, Info, KeyRange, Kind, OpenOptions, Result, VisitEach, VisitKey,
+    VisitPair, VisitValue, aof, files, memory_table::Table,
 };
 use background::Background;
 use description::{INFO, NAME};
@@ -136,6 +136,10 @@ impl Engine for Bitcask {
 
     fn walk_each(&self, position: u64, visit: &mut VisitEach<'_>) -> Result<u64> {
         self.files.walk(position, visit)
+    }
+
+    fn walk_keys(&self, position: u64, visit: &mut VisitKey<'_>) -> Result<u64> {
+        Ok(self.files.walk_keys(position, visit))
     }
 
     fn count(&self) -> Result<u64> {

@@ -9,7 +9,7 @@ use super::{
     space_reserve::{LastSearch, Space},
 };
 use crate::engine::{
-    Batch, Error, KeyRange, Result, VisitEach, VisitValue, WriteOp,
+    Batch, Error, KeyRange, Result, VisitEach, VisitKey, VisitValue, WriteOp,
     aof::{Aof, EMPTY},
     files,
     memory_table::{KEYS, SharedTable, Table, free_garbage},
@@ -221,6 +221,26 @@ impl Files {
             })?;
             if !more || pause {
                 return Ok(if more { KeyTable::number(&place) } else { 0 });
+            }
+        }
+    }
+
+    /// Continues an incremental scan at `position` without reading values: implements
+    /// [`Engine::walk_keys`](crate::engine::Engine::walk_keys).
+    pub(super) fn walk_keys(&self, position: u64, visit: &mut VisitKey<'_>) -> u64 {
+        let Some(mut place) = KeyTable::place(position) else { return 0 };
+        if position == 0 {
+            self.table.wait_until_settled();
+        }
+        let mut pause = false;
+        loop {
+            // Pauses after each part, because the table is locked meanwhile.
+            let more = self.table.walk(&mut place, &mut |key, _| {
+                pause |= visit(key).is_break();
+                ControlFlow::Break(())
+            });
+            if !more || pause {
+                return if more { KeyTable::number(&place) } else { 0 };
             }
         }
     }

@@ -7,7 +7,7 @@ use super::{
     routing::{Cluster, Effect, unavailable},
     scripts::LIST_SLOT,
 };
-use crate::engine::{Error, KeyRange, Result, VisitPair, WriteOp};
+use crate::engine::{Error, KeyRange, Result, VisitKey, VisitPair, WriteOp};
 use redis::{Value, cmd};
 use std::{
     collections::BTreeMap,
@@ -188,23 +188,48 @@ impl Cluster {
     /// the slot and returns the next slot; returns 0 at the end. Every key that exists throughout the scan is visited,
     /// also if its slot migrates.
     pub fn walk(&self, first: u16, visit: &mut VisitPair<'_>) -> Result<u16> {
+        self.walk_slots(first, |keys: &[Vec<u8>]| {
+            let mut paused = ControlFlow::Continue(());
+            for keys in keys.chunks(MAX_STEP_KEYS) {
+                let values = self.values(keys)?;
+                for (key, value) in keys.iter().zip(&values) {
+                    if let Some(value) = value
+                        && visit(key, value).is_break()
+                    {
+                        paused = ControlFlow::Break(());
+                    }
+                }
+            }
+            Ok(paused)
+        })
+    }
+
+    /// Visits the keys of the slots that [`Cluster::walk`] visits, without reading their values.
+    pub fn walk_keys(&self, first: u16, visit: &mut VisitKey<'_>) -> Result<u16> {
+        self.walk_slots(first, |keys: &[Vec<u8>]| {
+            let mut paused = ControlFlow::Continue(());
+            for key in keys {
+                if visit(key).is_break() {
+                    paused = ControlFlow::Break(());
+                }
+            }
+            Ok(paused)
+        })
+    }
+
+    /// Calls `visit` with the keys of each hash slot of this store, from slot `first` on, until `visit` breaks. Returns
+    /// the next slot, or 0 at the end.
+    fn walk_slots(
+        &self,
+        first: u16,
+        mut visit: impl FnMut(&[Vec<u8>]) -> Result<ControlFlow<()>>,
+    ) -> Result<u16> {
         let mut reached = 0;
         self.steps(first, &mut |slots| {
             for (slot, keys) in slots {
-                let mut paused = ControlFlow::Continue(());
-                for keys in keys.chunks(MAX_STEP_KEYS) {
-                    let values = self.values(keys)?;
-                    for (key, value) in keys.iter().zip(&values) {
-                        if let Some(value) = value
-                            && visit(key, value).is_break()
-                        {
-                            paused = ControlFlow::Break(());
-                        }
-                    }
-                }
-                if paused.is_break() {
+                if visit(&keys)?.is_break() {
                     reached = (slot + 1) % self.keys.slots().end;
-                    return Ok(paused);
+                    return Ok(ControlFlow::Break(()));
                 }
             }
             Ok(ControlFlow::Continue(()))

@@ -18,8 +18,8 @@ mod scripts;
 mod slot_map;
 
 use crate::engine::{
-    Batch, Check, Engine, Error, Info, KeyRange, Kind, Location, OpenOptions, Result, Transaction, VisitPair,
-    VisitValue,
+    Batch, Check, Engine, Error, Info, KeyRange, Kind, Location, OpenOptions, Result, Transaction, VisitKey,
+    VisitPair, VisitValue,
 };
 use description::{INFO, NAME};
 use key_encoding::{Keys, SLOTS};
@@ -32,6 +32,11 @@ pub const KIND: Kind = Kind::new(&INFO, Redis::open, |_| false, Check::InPlace(|
 
 fn no_files() -> Error {
     Error::Unsupported { engine: NAME, what: "has no files here to check".into() }
+}
+
+/// Returns the hash slot at which an incremental scan continues at `position`.
+fn slot_of(position: u64) -> u16 {
+    u16::try_from(position % u64::from(SLOTS)).unwrap_or(0)
 }
 
 struct Redis(Cluster);
@@ -103,8 +108,11 @@ impl Engine for Redis {
     /// Continues an incremental scan at `position`, which is a hash slot, and returns the slot to continue from; 0 at
     /// the end.
     fn scan_step(&self, position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
-        let slot = u16::try_from(position % u64::from(SLOTS)).unwrap_or(0);
-        self.0.walk(slot, visit).map(u64::from)
+        self.0.walk(slot_of(position), visit).map(u64::from)
+    }
+
+    fn walk_keys(&self, position: u64, visit: &mut VisitKey<'_>) -> Result<u64> {
+        self.0.walk_keys(slot_of(position), visit).map(u64::from)
     }
 
     fn scan_part(&self, key: &[u8]) -> u64 {

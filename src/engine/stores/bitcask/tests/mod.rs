@@ -15,7 +15,7 @@ use super::{
 };
 use crate::engine::{Batch, CheckReport, Engine, OpenOptions, Result, registry::when_unlocked};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     ops::ControlFlow,
     path::{Path, PathBuf},
@@ -105,11 +105,12 @@ impl Store {
         self.open();
     }
 
-    /// Asserts that the test's store has exactly the expected pairs (`model`), by a scan, an incremental scan, a count
-    /// and reads.
+    /// Asserts that the test's store has exactly the expected pairs (`model`), by a scan, incremental scans with and
+    /// without values, a count and reads.
     fn check(&self) {
         assert_eq!(all(self.engine()), self.model);
         assert_eq!(walked(self.engine()), self.model);
+        assert!(walked_keys(self.engine()).iter().eq(self.model.keys()));
         assert_eq!(self.engine().count().unwrap(), self.model.len() as u64);
         let keys: Vec<&[u8]> = self.model.keys().map(Vec::as_slice).chain([&b"absent"[..]]).collect();
         let mut values = self.model.values();
@@ -147,6 +148,20 @@ fn walked(engine: &Bitcask) -> Model {
             ControlFlow::Break(())
         };
         position = engine.scan_step(position, &mut add).unwrap();
+        if position == 0 {
+            return found;
+        }
+    }
+}
+
+fn walked_keys(engine: &Bitcask) -> BTreeSet<Vec<u8>> {
+    let (mut found, mut position) = (BTreeSet::new(), 0);
+    loop {
+        let mut add = |key: &[u8]| {
+            assert!(found.insert(key.to_vec()), "visited twice");
+            ControlFlow::Break(())
+        };
+        position = engine.walk_keys(position, &mut add).unwrap();
         if position == 0 {
             return found;
         }
