@@ -1,5 +1,6 @@
 //! What the engines say of themselves.
 
+use crate::cells::for_each_on_disk;
 use kvbench::engine::{
     Compression, DISTRIBUTED, Durability, Fsync, KINDS, Kind, Loss, LossBound, LossClass, absent,
     absent_hint, feature,
@@ -45,6 +46,18 @@ fn every_engine_stores_plain_and_but_for_two_loses_nothing_under_always() {
         let keeps = !["sled", "canopydb"].contains(&kind.info.name);
         assert_eq!(loss == Loss::NOTHING, keeps, "{}", kind.info.name);
     }
+}
+
+/// In the suite of redb's program each thread reads from one snapshot. The other engines' reads begin nothing that it
+/// would save.
+#[test]
+fn every_engine_whose_reads_begin_with_a_transaction_or_a_shared_state_has_snapshots() {
+    let names = ["lmdb", "redb", "sqlite", "fjall", "mdbx", "canopydb"];
+    for_each_on_disk(|cell| {
+        let open = cell.open();
+        let has_snapshots = open.engine().snapshot().unwrap().is_some();
+        assert_eq!(has_snapshots, names.contains(&cell.kind.info.name), "{cell}");
+    });
 }
 
 #[test]

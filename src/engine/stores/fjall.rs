@@ -2,14 +2,14 @@
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, FsyncSupport, Gauge,
-    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Setting, Status,
-    VisitPair, VisitValue, WriteOp, Writers,
+    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Setting, Snapshot,
+    Status, VisitPair, VisitValue, WriteOp, Writers,
     files::{self, FirstTree},
 };
 use crossbeam_utils::sync::ShardedLock;
 use fjall::{
     AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable,
-    Snapshot, config::CompressionPolicy,
+    config::CompressionPolicy,
 };
 use std::{
     mem,
@@ -47,7 +47,7 @@ static INFO: Info = Info {
     key_length: KEY_LIMITS,
     compression: &[Compression::None, Compression::Lz4],
     cache: "one budget: half of it for the block cache, an eighth (at most 64 MiB) for each memtable, of which two \
-            are usual and four the most",
+            are usual and four the most; outside of it, indexes of the first two levels and filters of the first",
     // Journals, directories, SST files that are being written; plus one SST file per read that is not open
     // already.
     open_files: OpenFiles { least: OWN_FILES + 16, most: OWN_FILES + 900, per_read: 1 },
@@ -132,7 +132,7 @@ fn recognise(path: &Path) -> bool {
 
 struct Fjall {
     /// Snapshot that reads use: the state after the last complete batch.
-    latest: ShardedLock<Arc<Snapshot>>,
+    latest: ShardedLock<Arc<fjall::Snapshot>>,
     /// Held from before a commit, whose halts are judged for one writer, to its snapshot: a flush makes the applied part
     /// of a batch visible in new snapshots.
     writing: Mutex<()>,
@@ -158,8 +158,12 @@ impl Fjall {
     }
 
     /// Returns the snapshot of the last commit, which all reads share.
-    fn latest(&self) -> Arc<Snapshot> {
+    fn latest(&self) -> Arc<fjall::Snapshot> {
         Arc::clone(&self.latest.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn begin_read(&self) -> CommittedState<'_> {
+        CommittedState { engine: self, snapshot: self.latest() }
     }
 
     /// Replaces the snapshot that all reads share by a snapshot of the current state, so that later reads see the last
@@ -301,6 +305,46 @@ fn fail(error: fjall::Error, path: &Path) -> Error {
     }
 }
 
+/// fjall's snapshot of the state after a commit.
+struct CommittedState<'e> {
+    engine: &'e Fjall,
+    snapshot: Arc<fjall::Snapshot>,
+}
+
+impl Snapshot for CommittedState<'_> {
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        let Self { engine, snapshot } = self;
+        let (min, max) = KEY_LIMITS;
+        for (index, key) in keys.iter().enumerate() {
+            let value = match key.len() {
+                len if (min..=max).contains(&len) => snapshot
+                    .get(&engine.keyspace, key)
+                    .map_err(|error| engine.fail(error).of_value(index, key, false))?,
+                _ => None,
+            };
+            if let ControlFlow::Break(()) = visit(index, value.as_deref()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        let range = within_limits(range);
+        if range.is_empty() {
+            return Ok(());
+        }
+        let Self { engine, snapshot } = self;
+        for pair in snapshot.range::<&[u8], _>(&engine.keyspace, (range.start, range.end)) {
+            let (key, value) = pair.into_inner().map_err(|error| engine.fail(error))?;
+            if let ControlFlow::Break(()) = visit(&key, &value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Engine for Fjall {
     fn info(&self) -> &'static Info {
         &INFO
@@ -311,20 +355,11 @@ impl Engine for Fjall {
     }
 
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
-        let (min, max) = KEY_LIMITS;
-        let snapshot = self.latest();
-        for (index, key) in keys.iter().enumerate() {
-            let value = match key.len() {
-                len if (min..=max).contains(&len) => snapshot
-                    .get(&self.keyspace, key)
-                    .map_err(|error| self.fail(error).of_value(index, key, false))?,
-                _ => None,
-            };
-            if let ControlFlow::Break(()) = visit(index, value.as_deref()) {
-                break;
-            }
-        }
-        Ok(())
+        self.begin_read().read(keys, visit)
+    }
+
+    fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {
+        Ok(Some(Box::new(self.begin_read())))
     }
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
@@ -345,18 +380,7 @@ impl Engine for Fjall {
     }
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
-        let range = within_limits(range);
-        if range.is_empty() {
-            return Ok(());
-        }
-        let snapshot = self.latest();
-        for pair in snapshot.range::<&[u8], _>(&self.keyspace, (range.start, range.end)) {
-            let (key, value) = pair.into_inner().map_err(|error| self.fail(error))?;
-            if let ControlFlow::Break(()) = visit(&key, &value) {
-                break;
-            }
-        }
-        Ok(())
+        self.begin_read().scan(range, visit)
     }
 
     fn count(&self) -> Result<u64> {

@@ -2,8 +2,8 @@
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
-    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, VisitPair,
-    VisitValue, WriteOp, Writers,
+    Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Snapshot, Status,
+    VisitPair, VisitValue, WriteOp, Writers,
     files::{self, FirstFile},
 };
 use crossbeam_utils::sync::ShardedLock;
@@ -160,6 +160,10 @@ impl Redb {
         Arc::clone(&self.latest.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    fn begin_read(&self) -> ReadTable<'_> {
+        ReadTable { engine: self, table: self.latest() }
+    }
+
     /// Commits `txn`, then makes its changes visible to reads.
     fn commit(&self, txn: WriteTransaction) -> Result<(), redb::Error> {
         txn.commit()?;
@@ -223,6 +227,39 @@ fn fail(error: impl Into<redb::Error>, path: Option<&Path>) -> Error {
     }
 }
 
+/// The table of all pairs as of a commit.
+struct ReadTable<'e> {
+    engine: &'e Redb,
+    table: Arc<Table>,
+}
+
+impl Snapshot for ReadTable<'_> {
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        let Self { engine, table } = self;
+        for (index, key) in keys.iter().enumerate() {
+            let value = table.get(*key).map_err(|error| engine.fail(error).of_value(index, key, false))?;
+            if let ControlFlow::Break(()) = visit(index, value.as_ref().map(|value| value.value())) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let Self { engine, table } = self;
+        for pair in table.range::<&[u8]>((range.start, range.end)).map_err(|error| engine.fail(error))? {
+            let (key, value) = pair.map_err(|error| engine.fail(error))?;
+            if let ControlFlow::Break(()) = visit(key.value(), value.value()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Engine for Redb {
     fn info(&self) -> &'static Info {
         &INFO
@@ -233,14 +270,11 @@ impl Engine for Redb {
     }
 
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
-        let table = self.latest();
-        for (index, key) in keys.iter().enumerate() {
-            let value = table.get(*key).map_err(|error| self.fail(error).of_value(index, key, false))?;
-            if let ControlFlow::Break(()) = visit(index, value.as_ref().map(|value| value.value())) {
-                break;
-            }
-        }
-        Ok(())
+        self.begin_read().read(keys, visit)
+    }
+
+    fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {
+        Ok(Some(Box::new(self.begin_read())))
     }
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
@@ -275,17 +309,7 @@ impl Engine for Redb {
     }
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
-        if range.is_empty() {
-            return Ok(());
-        }
-        let table = self.latest();
-        for pair in table.range::<&[u8]>((range.start, range.end)).map_err(|error| self.fail(error))? {
-            let (key, value) = pair.map_err(|error| self.fail(error))?;
-            if let ControlFlow::Break(()) = visit(key.value(), value.value()) {
-                break;
-            }
-        }
-        Ok(())
+        self.begin_read().scan(range, visit)
     }
 
     fn count(&self) -> Result<u64> {

@@ -101,7 +101,8 @@ impl Table<'_> {
         Cell { figure: Figure::Milliseconds, ..cell }
     }
 
-    /// Returns a row of gets or scans. Each thread makes all of them in one read transaction, as in redb's program.
+    /// Returns a row of gets or scans. Each thread makes all of them in one read transaction, as in redb's program, if the
+    /// engine has one to offer ([`crate::engine::Engine::snapshot`]).
     fn reads(&self, name: &str, operation: Operation, operations: u64, threads: u32) -> Cell {
         let mut row = self.row(name, operation, operations, threads, 1);
         row.workload.one_snapshot = true;

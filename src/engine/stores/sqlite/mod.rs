@@ -4,11 +4,11 @@ mod pool;
 
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
-    Gauge, Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Status, Tool,
-    VisitPair, VisitValue, WriteOp, Writers, error,
+    Gauge, Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Snapshot,
+    Status, Tool, VisitPair, VisitValue, WriteOp, Writers, error,
     files::{self, FirstDirectory},
 };
-use pool::{Pool, Settings, set_synchronous, settings};
+use pool::{Lent, Pool, Settings, set_synchronous, settings};
 use rusqlite::{Connection, ErrorCode, Row, TransactionBehavior, ffi, params_from_iter};
 use std::{
     fs::{File, Metadata},
@@ -48,8 +48,8 @@ static INFO: Info = Info {
     fsync: FsyncSupport::Changeable,
     key_length: (0, MAX_KEY),
     compression: &[Compression::None],
-    cache: "page caches, of which the connection that writes and one reader a core have equal shares; further \
-            readers have 512 KiB each",
+    cache: "page caches, of which the connection that writes and one reader a core have equal shares (unused if fewer \
+            threads read); further readers have 512 KiB each",
     // Two files per reader.
     open_files: OpenFiles { least: OWN_FILES + 2 * 16, most: OWN_FILES + 2 * 128, per_read: 0 },
     cluster_flag: None,
@@ -70,6 +70,10 @@ static INFO: Info = Info {
         ),
         Caveat::new(
             "Each look-up is a prepared statement in SQLite's virtual machine, as in programs that embed it.",
+        ),
+        Caveat::new(
+            "Each read begins a transaction of its own, as SQLite does outside of BEGIN and COMMIT; redb's reads share \
+            one.",
         ),
         Caveat::new(
             "Keys are in an index beside the table: a GET goes through two trees, and a scan reads each value from \
@@ -315,22 +319,30 @@ fn apply(connection: &mut Connection, batch: &Batch<'_>) -> rusqlite::Result<()>
     txn.commit()
 }
 
+fn begin_transaction(connection: &Connection) -> rusqlite::Result<()> {
+    connection.prepare_cached("BEGIN")?.execute([]).map(drop)
+}
+
+fn end_transaction(connection: &Connection) -> rusqlite::Result<()> {
+    connection.prepare_cached("COMMIT")?.execute([]).map(drop)
+}
+
 /// Transaction on a connection for several reads under one snapshot. Dropped before its end, also by a panic, it is
 /// rolled back: otherwise the connection would stay in it.
-struct Snapshot<'c>(&'c Connection);
+struct ReadTransaction<'c>(&'c Connection);
 
-impl<'c> Snapshot<'c> {
+impl<'c> ReadTransaction<'c> {
     fn begin(connection: &'c Connection) -> rusqlite::Result<Self> {
-        connection.prepare_cached("BEGIN")?.execute([])?;
+        begin_transaction(connection)?;
         Ok(Self(connection))
     }
 
     fn end(self) -> rusqlite::Result<()> {
-        self.0.prepare_cached("COMMIT")?.execute([]).map(drop)
+        end_transaction(self.0)
     }
 }
 
-impl Drop for Snapshot<'_> {
+impl Drop for ReadTransaction<'_> {
     fn drop(&mut self) {
         // After `end`, and after errors with which SQLite itself rolls back, there is no transaction.
         if !self.0.is_autocommit()
@@ -338,6 +350,56 @@ impl Drop for Snapshot<'_> {
         {
             log::warn!("{NAME}: a transaction that only reads cannot be rolled back: {error}");
         }
+    }
+}
+
+/// Transaction for many reads by one thread, on a connection of the pool. When dropped, it ends the transaction and
+/// returns the connection.
+struct LentSnapshot<'e> {
+    engine: &'e Sqlite,
+    connection: Lent<'e>,
+}
+
+impl<'e> LentSnapshot<'e> {
+    fn begin(engine: &'e Sqlite) -> rusqlite::Result<Self> {
+        let connection = engine.readers.lend()?;
+        begin_transaction(&connection)?;
+        // The first read decides which state the transaction sees.
+        get(&connection, &[&[]], &mut None, &mut |_, _| ControlFlow::Continue(()))?;
+        Ok(Self { engine, connection })
+    }
+}
+
+impl Drop for LentSnapshot<'_> {
+    fn drop(&mut self) {
+        // Otherwise the pool closes the connection, and the transaction with it.
+        if end_transaction(&self.connection).is_ok() {
+            self.connection.keep();
+        }
+    }
+}
+
+impl Snapshot for LentSnapshot<'_> {
+    fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
+        let mut failed = None;
+        let read = get(&self.connection, keys, &mut failed, visit);
+        read.map_err(|error| of_failed_key(self.engine.fail(error), keys, failed))
+    }
+
+    fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        scan(&self.connection, range, visit).map_err(|error| self.engine.fail(error))
+    }
+}
+
+/// Returns the error of a read of `keys`: [`Error::Value`] if it concerns only the value of the key at the index
+/// `failed`.
+fn of_failed_key(error: Error, keys: &[&[u8]], failed: Option<usize>) -> Error {
+    match failed.and_then(|index| keys.get(index).map(|key| (index, key))) {
+        Some((index, key)) => error.of_value(index, key, false),
+        None => error,
     }
 }
 
@@ -452,15 +514,21 @@ impl Engine for Sqlite {
             // One statement reads one snapshot; several statements need a transaction for that.
             [] | [_] => get(connection, keys, &mut failed, visit),
             _ => {
-                let snapshot = Snapshot::begin(connection)?;
+                let transaction = ReadTransaction::begin(connection)?;
                 get(connection, keys, &mut failed, visit)?;
-                snapshot.end()
+                transaction.end()
             }
         });
-        read.map_err(|error| match failed.and_then(|index| keys.get(index).map(|key| (index, key))) {
-            Some((index, key)) => error.of_value(index, key, false),
-            None => error,
-        })
+        read.map_err(|error| of_failed_key(error, keys, failed))
+    }
+
+    fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {
+        // In memory there is one connection, which also writes.
+        if self.files.is_none() {
+            return Ok(None);
+        }
+        let snapshot = LentSnapshot::begin(self).map_err(|error| self.fail(error))?;
+        Ok(Some(Box::new(snapshot)))
     }
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
@@ -650,6 +718,26 @@ mod tests {
             assert_eq!(reserved.last(), Some(&length(LOG_INDEX)));
         }
         assert!(reserved.is_sorted() && reserved[0] < reserved[1], "{reserved:?}");
+    }
+
+    /// The marker is a temporary table, which only its connection has.
+    #[test]
+    fn snapshot_is_of_its_beginning_and_returns_its_connection() {
+        let (_dir, _path, engine) = on_disk();
+        engine.reading(|connection| connection.execute_batch("CREATE TEMP TABLE marker (x)")).unwrap();
+        for number in 0..3_u8 {
+            let snapshot = engine.snapshot().unwrap().unwrap();
+            put(&engine, &[number]);
+            let mut found = Vec::new();
+            let mut visit = |_, value: Option<&[u8]>| {
+                found.push(value.is_some());
+                ControlFlow::Continue(())
+            };
+            snapshot.read(&[&[number]], &mut visit).unwrap();
+            drop(snapshot);
+            assert_eq!((found, engine.count().unwrap()), (vec![false], u64::from(number) + 1));
+            engine.reading(|connection| connection.prepare("SELECT x FROM marker").map(drop)).unwrap();
+        }
     }
 
     #[test]

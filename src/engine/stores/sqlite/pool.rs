@@ -4,6 +4,7 @@ use crate::engine::{Fsync, OpenOptions, Setting};
 use rusqlite::{Connection, OpenFlags};
 use std::{
     collections::VecDeque,
+    ops::Deref,
     path::PathBuf,
     sync::{
         Condvar, Mutex, MutexGuard, PoisonError,
@@ -80,7 +81,7 @@ pub(super) fn settings(options: &OpenOptions) -> Vec<(&'static str, Setting)> {
         None => vec![("cache", Setting::Bytes(options.cache_size)), synchronous],
         Some(_) => vec![
             (
-                "caches of the writer and of a reader for each core together",
+                "caches of the writer and of a reader for each core, in equal shares, used or not, together",
                 Setting::Bytes(options.cache_size),
             ),
             ("cache of each further reader at most", Setting::Bytes(SMALL_CACHE)),
@@ -126,16 +127,23 @@ impl Pool {
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<R>,
     ) -> rusqlite::Result<R> {
-        let mut lent = Lent { pool: self, connection: self.take(), has_share: false };
+        let mut lent = self.lend()?;
+        let result = read(&lent)?;
+        // A connection whose read failed or did not finish is closed.
+        lent.keep();
+        Ok(result)
+    }
+
+    /// Lends a connection that no other thread uses meanwhile. Waits if all connections are in use.
+    pub fn lend(&self) -> rusqlite::Result<Lent<'_>> {
+        let mut lent = Lent { pool: self, connection: self.take(), has_share: false, is_kept: false };
         let connection = match lent.connection.take() {
             Some(connection) => connection,
             None => self.settings.connect()?,
         };
         lent.has_share = connection.1;
-        let result = read(&connection.0)?;
-        // A connection whose read failed or did not finish is closed instead of returned.
         lent.connection = Some(connection);
-        Ok(result)
+        Ok(lent)
     }
 
     /// Takes an idle connection from the pool, or the right to open one (`None`). Waits until one of them is available.
@@ -159,19 +167,41 @@ impl Pool {
     }
 }
 
-/// One thread's right to a connection of the pool. When dropped, it returns its connection, or without one the right to
-/// open another, with the share of the cache that its connection had.
-struct Lent<'p> {
+/// Connection of the pool, lent to one thread. When dropped, it returns the connection after [`Lent::keep`]; otherwise
+/// it closes the connection and returns the right to open another, with the share of the cache that the connection had.
+pub(super) struct Lent<'p> {
     pool: &'p Pool,
+    /// `None` only before the connection is open, and while the guard is dropped.
     connection: Option<Shared>,
-    /// `true` if the connection that it used has an equal share of the cache.
+    /// `true` if the connection has an equal share of the cache.
     has_share: bool,
+    /// `true` if the connection works and returns to the pool.
+    is_kept: bool,
+}
+
+impl Lent<'_> {
+    /// Lets the connection return to the pool, because it works.
+    pub fn keep(&mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Deref for Lent<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        match &self.connection {
+            Some((connection, _)) => connection,
+            None => unreachable!("`Pool::lend` sets the connection, and only `drop` takes it"),
+        }
+    }
 }
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
+        let connection = self.connection.take().filter(|_| self.is_kept);
         let mut state = self.pool.lock();
-        match self.connection.take() {
+        match connection {
             Some(connection @ (_, true)) => state.idle.push_back(connection),
             Some(connection) => state.idle.push_front(connection),
             None => {
