@@ -2,7 +2,7 @@
 """How much runs of one build differ, and what `kvbench compare` says of each two of them.
 
     cargo build --release
-    benches/between_runs.py target/release/kvbench 5
+    benches/between_runs.py "${CARGO_TARGET_DIR:-target}/release/kvbench" 5
 
 Measures so many runs, ten minutes each: reads, writes and durable writes of six stores in turns, five blocks each. Each
 two runs are compared; of all rows at most 5% may say that something changed. The values of each run are added to a table

@@ -2,7 +2,7 @@
 """What `kvbench compare` says of real runs: pairs of one build, and pairs of which one has a slower store.
 
     cargo build --release --features fault-injection
-    benches/compare_proof.py target/release/kvbench
+    benches/compare_proof.py "${CARGO_TARGET_DIR:-target}/release/kvbench"
 
 Each run is compared with the one before it, which is of the same build, and with one that has a slower store. Of the
 first comparisons at most one in twenty may fail, of the others at least nineteen in twenty must. The runs have many

@@ -2,17 +2,17 @@
 """What `kvbench duel` says of a build and itself, and of planted losses and gains, beside a seeded load.
 
     cargo build --release --features fault-injection
-    benches/duel_proof.py target/release/kvbench same      # the build and itself: 60 comparisons, 2 hours
-    benches/duel_proof.py target/release/kvbench planted   # 3% in GETs of map: 20 losses, 5 gains, 5 controls; an hour, at most 5
-    benches/duel_proof.py target/release/kvbench durable   # 15% in durable writes: 8 losses; half an hour, at most 80 minutes
+    benches/duel_proof.py "${CARGO_TARGET_DIR:-target}/release/kvbench" same      # the build and itself: 60 comparisons, 2 hours
+    benches/duel_proof.py "${CARGO_TARGET_DIR:-target}/release/kvbench" planted   # 3% in GETs of map: 20 losses, 5 gains, 5 controls; an hour, at most 5
+    benches/duel_proof.py "${CARGO_TARGET_DIR:-target}/release/kvbench" durable   # 15% in durable writes: 8 losses; half an hour, at most 80 minutes
 
 `same` holds if at most one comparison in twelve calls one of the two faster or slower (at a true rate of 5%, the
 probability of 5 or fewer of 60 is 0.92). `planted` and `durable` hold if at least nine in ten losses and eight in ten
 gains are found, and none is called equal or the opposite. A simulation calls up to 2% of losses of 3% equal, so `planted`
 fails by chance alone in a third of all runs. The order of losses, gains and controls is random, and the program knows
 nothing of it: both sides are scripts that start one program, in a build with fault-injection, which adds a part to the
-time of each call of the engine (KVBENCH_SLOWED; on one side no time). How large the part must be is measured first,
-without the load.
+time of each call of the engine (KVBENCH_SLOWED; on one side no time). How large the part must be is measured at each
+start, without the load.
 
 The load is another process: bursts of CPU time, 20% to 60% of one core, and syncs of a file, from a seed.
 Each verdict is added to a table (--table), and a comparison that is in it is not measured again. So the script can be
@@ -81,26 +81,24 @@ def rate_alone(options, store, work, part, seed):
 
 
 def part_for(options, store, work, loss):
-    """The part of the engine's time that costs a store `loss` of its rate. Kept in a file.
+    """The part of the engine's time that costs a store `loss` of its rate.
 
     The time of an operation is that of the engine's call and that of the driver. A large part shows the share of the
-    call, much more exactly than a small one would; the loss of a small part follows from it.
+    call, much more exactly than a small one would; the loss of a small part follows from it. The share is not the same
+    on another day, so it is measured at each start of this script.
     """
-    path = options.dir / f"part-{store}-{loss}.json"
-    if not path.exists():
-        large = 0.4
-        pairs = []
-        for seed in range(options.pairs):
-            rates = {part: rate_alone(options, store, work, part, seed) for part in random.sample([0, large], 2)}
-            pairs.append(math.log(rates[0] / rates[large]))
-        longer, error = math.exp(statistics.mean(pairs)) - 1, statistics.stdev(pairs) / math.sqrt(len(pairs))
-        share = longer * (1 - large) / large
-        more = loss / (1 - loss) / share
-        exactness = error * (1 + longer) / longer
-        path.write_text(json.dumps({"part": more / (1 + more), "loss": loss, "relative_error": exactness}))
-    found = json.loads(path.read_text())
-    print(f"{store}: a part of {found['part']:.4f} costs {loss:.1%} (+/- {2 * found['relative_error'] * loss:.2%}) of the rate")
-    return found["part"]
+    large = 0.4
+    pairs = []
+    for seed in range(options.pairs):
+        rates = {part: rate_alone(options, store, work, part, seed) for part in random.sample([0, large], 2)}
+        pairs.append(math.log(rates[0] / rates[large]))
+    longer, error = math.exp(statistics.mean(pairs)) - 1, statistics.stdev(pairs) / math.sqrt(len(pairs))
+    share = longer * (1 - large) / large
+    more = loss / (1 - loss) / share
+    exactness = error * (1 + longer) / longer
+    part = more / (1 + more)
+    print(f"{store}: a part of {part:.4f} costs {loss:.1%} (+/- {2 * exactness * loss:.2%}) of the rate", flush=True)
+    return part
 
 
 def compare(options, name, store, work, old, new, budget):

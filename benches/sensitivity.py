@@ -2,7 +2,7 @@
 """What a setting of a store changes, in pairs of measurements that differ in this setting only.
 
     cargo build --release
-    benches/sensitivity.py target/release/kvbench [rocksdb read-ahead ...]
+    benches/sensitivity.py "${CARGO_TARGET_DIR:-target}/release/kvbench" [rocksdb read-ahead ...]
 
 Both measurements of a pair have the same seed, follow each other, and change their order from pair to pair. Data are
 larger than --memory MiB, which a control group allows (needs root): in process `bench --memory-limit`, and for settings

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Crash-tests a server of `store` with kills under load, under each fsync policy. No write may be lost beyond
-/// [`Info::loss`](crate::engine::Info::loss).
+/// [`Info::loss`](crate::engine::Info::loss). Needs Linux, because other systems have no `kvbench torture`.
 ///
 /// # Panics
 ///

@@ -144,18 +144,40 @@ fn the_reference_run_calibrates_each_program_once() {
         names.filter(|name| name.to_str().unwrap().starts_with("calibration-")).count()
     };
     for (version, expected) in [(1, 1), (1, 1), (2, 2)] {
-        // Written by another process: a file that this one has open for writing cannot be started.
-        let text = format!(
-            r#"#!/bin/sh
-# Version {version}: only lists a store, and does nothing.
-[ "$1" != stores ] || echo '{{"name":"btree","status":"stable","memory_resident":false,"ordered":true}}'
-"#
-        );
-        let mut write = Command::new("sh");
-        write.args(["-c", r#"printf %s "$2" > "$1" && chmod +x "$1""#, "sh"]).arg(&program).arg(text);
-        assert!(write.run_to_end().status.success());
+        write_program(&program, &format!("# Version {version}"));
         let output = script(&dir, &[]).env("KVBENCH", &program).run_to_end();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(calibrations(), expected, "version {version}");
     }
+}
+
+/// The stores are measured all the same, and the next start calibrates again.
+#[test]
+fn the_reference_run_goes_on_after_a_failed_calibration() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (dir, program) = (temporary.path().join("reference"), temporary.path().join("program"));
+    write_program(&program, r#"[ "$1" != calibrate ] || exit 1"#);
+    for start in ["first", "second"] {
+        let output = script(&dir, &[]).env("KVBENCH", &program).run_to_end();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{start}: {text}");
+        assert!(text.contains("calibrate failed; each result records that."), "{start}: {text}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("ycsb-a: "), "{start}");
+        let mut names = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name());
+        assert!(names.all(|name| !name.to_str().unwrap().starts_with("calibration-")), "{start}");
+    }
+}
+
+/// Writes a program that lists a store, carries out the line of shell and does nothing else.
+fn write_program(path: &Path, line: &str) {
+    let text = format!(
+        r#"#!/bin/sh
+[ "$1" != stores ] || echo '{{"name":"btree","status":"stable","memory_resident":false,"ordered":true}}'
+{line}
+"#
+    );
+    // By another process: a file that this one has open for writing cannot be started.
+    let mut write = Command::new("sh");
+    write.args(["-c", r#"printf %s "$2" > "$1" && chmod +x "$1""#, "sh"]).arg(path).arg(text);
+    assert!(write.run_to_end().status.success());
 }

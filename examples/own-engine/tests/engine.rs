@@ -9,6 +9,7 @@ kvbench::engine_tests!(KINDS);
 const PROGRAM: &str = env!("CARGO_BIN_EXE_own-engine");
 
 #[test]
+#[cfg(target_os = "linux")]
 fn a_kill_loses_what_info_says() {
     child_program::kill(Path::new(PROGRAM), "tiny", 2);
 }
