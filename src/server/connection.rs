@@ -227,8 +227,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     Box::pin(self.pause(time, &mut batch)).await?;
                 }
                 let is_midway = self.progress.has_begun();
-                begin.account(&self.local, &self.session, &mut batch, is_midway);
-                begun = is_midway.then(|| begin.start_of_next(&batch));
+                begun = begin.account(&self.local, &self.session, &mut batch, is_midway);
                 request_stats::apply_reply_mode(&mut self.session, &mut batch, begin, is_midway);
                 if let Some(wait) = self.session.wait.take() {
                     Box::pin(self.wait_for_sync(wait, begin.reply_len(), &mut batch)).await?;

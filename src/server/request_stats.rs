@@ -28,9 +28,8 @@ pub(super) struct StepStart {
     /// Length of the reply buffer in bytes at the start of the step.
     reply: usize,
     time: Instant,
-    /// Start of the step in which the first request was begun, if earlier steps have executed a part of it; otherwise
-    /// `None`.
-    begun: Option<Instant>,
+    /// What earlier steps have done of the first request; `None` if it was not begun.
+    begun: Option<Begun>,
     kind: Admission,
 }
 
@@ -45,6 +44,15 @@ enum Admission {
     Locked,
 }
 
+/// Request of which earlier steps have executed a part.
+#[derive(Clone, Copy)]
+pub(super) struct Begun {
+    /// Start of the step in which the request was begun.
+    start: Instant,
+    /// Its share of the time of these steps.
+    share: Duration,
+}
+
 impl StepStart {
     /// Returns the length of the reply buffer in bytes at the start of the step.
     pub fn reply_len(self) -> usize {
@@ -57,10 +65,9 @@ impl StepStart {
         mem::take(&mut self.reply)
     }
 
-    /// Returns the start of `step`, which begins now. `begun` is the result of
-    /// [`start_of_next`](Self::start_of_next) for the step before, if that step has executed only a part of the next
-    /// request.
-    pub fn of(step: &Step, batch: &RequestBatch, session: &Session, begun: Option<Instant>) -> Self {
+    /// Returns the start of `step`, which begins now. `begun` is the result of [`account`](Self::account) for the step
+    /// before.
+    pub fn of(step: &Step, batch: &RequestBatch, session: &Session, begun: Option<Begun>) -> Self {
         let kind = match session.authenticated {
             false => Admission::Locked,
             true if matches!(step.kind, StepKind::Queue) => Admission::Queue,
@@ -69,33 +76,35 @@ impl StepStart {
         Self { first: batch.next, reply: batch.reply.len(), time: Instant::now(), begun, kind }
     }
 
-    /// Returns the start of the step in which the next request of `batch` was begun, if this step has ended after a
-    /// part of it.
-    pub fn start_of_next(self, batch: &RequestBatch) -> Instant {
-        self.begun.filter(|_| batch.next == self.first).unwrap_or(self.time)
-    }
-
     /// Updates counters, SLOWLOG, LATENCY and MONITOR for the requests that were answered since the start of the step.
     /// `is_midway` is `true` if a part of the request after them was executed too: it has its share of the time of the
-    /// step.
-    pub fn account(self, local: &WorkerState, session: &Session, batch: &mut RequestBatch, is_midway: bool) {
+    /// step, and what was done of it is returned for the next step.
+    pub fn account(
+        self,
+        local: &WorkerState,
+        session: &Session,
+        batch: &mut RequestBatch,
+        is_midway: bool,
+    ) -> Option<Begun> {
         let now = Instant::now();
         let ran = batch.next.saturating_sub(self.first);
-        if ran == 0 {
-            return;
-        }
         let time = now.saturating_duration_since(self.time);
-        let each = time / u32::try_from(ran + usize::from(is_midway)).unwrap_or(u32::MAX);
+        let each = time / u32::try_from((ran + usize::from(is_midway)).max(1)).unwrap_or(u32::MAX);
+        let begun = is_midway.then(|| match self.begun.filter(|_| ran == 0) {
+            Some(begun) => Begun { share: begun.share + time, ..begun },
+            None => Begun { start: self.time, share: each },
+        });
+        if ran == 0 {
+            return begun;
+        }
         let end = self.first + ran;
         let mut at = self.first;
         let mut last = None;
         let mut first_share = each;
-        if let Some(begun) = self.begun {
-            // The time of the earlier steps belongs to the first request alone.
-            let earlier = self.time.saturating_duration_since(begun);
-            first_share += earlier;
+        if let Some(earlier) = self.begun {
+            first_share += earlier.share;
             let (lookup, next) = span_of_same_command(batch, at, at + 1);
-            last = self.count(local, lookup, 1, (first_share, earlier + time));
+            last = self.count(local, lookup, 1, (first_share, now.saturating_duration_since(earlier.start)));
             at = next;
         }
         while at < end {
@@ -122,6 +131,7 @@ impl StepStart {
                 }
             }
         }
+        begun
     }
 
     /// Returns `true` if requests for the command are executed in the current state of the session, neither queued

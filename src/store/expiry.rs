@@ -359,7 +359,8 @@ impl Store {
         index.walk = more.then_some(walk);
         drop(index);
         // An engine that cannot stop visits more keys in a step than one commit removes.
-        due.chunks(STEP).try_for_each(|keys| self.remove(keys.to_vec()))
+        let is_stopped = || self.expiry.lock().stopped;
+        due.chunks(STEP).take_while(|_| !is_stopped()).try_for_each(|keys| self.remove(keys.to_vec()))
     }
 }
 

@@ -85,11 +85,14 @@ pub(super) fn sample(
     let mut position = random;
     loop {
         let mut listed = Vec::<Box<[u8]>>::new();
+        let mut visited = 0;
         position = corrupt_reads.walk_keys(engine, position, &mut |stored| {
             if space.decode_key(stored).is_some() {
                 listed.push(stored.into());
             }
-            if listed.len() < MAX_LOOKUP_KEYS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            // Keys of other databases too: `map` holds its lock until the end of the call.
+            visited += 1;
+            if visited < MAX_LOOKUP_KEYS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         // A part may have more keys than `visit` accepts: each of them can be the first. The high bits hardly depend on
         // the position.

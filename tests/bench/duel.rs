@@ -183,12 +183,13 @@ fn a_workload_that_a_store_cannot_run_does_not_count() {
     let dir = tempfile::tempdir().unwrap();
     let mut flags = READS.to_vec();
     flags[1] = "btree,map";
-    let scans = ["--mix", "scan=1", "--budget", "1m", "--detect", "90%"];
+    let scans = ["--mix", "scan=1", "--budget", "1m", "--detect", "90%", "--gate", "allocations"];
     let output = duel(dir.path(), Path::new(KVBENCH), Path::new(KVBENCH), &[&flags[..], &scans].concat());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), NO_LOSS, "{text}\n{}", stderr(&output));
     let of_map = text.lines().find(|line| line.starts_with("map, scan, ")).unwrap_or_default();
     assert!(of_map.ends_with(": not compared: map does not keep keys in order, so it cannot scan"), "{text}");
+    assert_eq!(text.matches("  gate").count(), 1, "{text}");
 }
 
 #[test]

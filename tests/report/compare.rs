@@ -1,6 +1,6 @@
 //! `kvbench compare` by its table and exit code.
 
-use crate::{fixtures, kvbench, text};
+use crate::{fixtures, kvbench, ranking, text};
 use kvbench::{
     bench::result::{
         Disturbance, Figure, Loses, Operation, Outcome, Run, Target, interleaved_comparison::Comparison,
@@ -246,8 +246,33 @@ fn stores_that_took_turns_in_one_run_only_are_not_compared() {
     for (first, second, code) in [(&alone, &in_turns, 2), (&in_turns, &alone, 2), (&in_turns, &in_turns, 0)] {
         let (found, output) = compare(first, second, &["--fail-above", "50%"]);
         assert_eq!(found, Some(code), "{output}");
-        assert_eq!(output.contains("or its stores took turns in one run only"), code == 2, "{output}");
+        assert_eq!(output.contains("or its stores took turns, or"), code == 2, "{output}");
     }
+}
+
+#[test]
+fn stores_that_were_written_back_in_one_run_only_are_not_compared() {
+    let first = ranking::written_back(Vec::new());
+    let mut second = first.clone();
+    let blocks = second.comparisons[0].blocks.iter_mut();
+    blocks.flat_map(|block| &mut block.slices).for_each(|slice| slice.write_back_seconds = None);
+    let (code, output) = compare(&first, &second, &["--fail-above", "50%"]);
+    assert_eq!(code, Some(2), "{output}");
+    assert!(output.contains("or were written back, in one run only"), "{output}");
+    assert_eq!(compare(&first, &first, &["--fail-above", "50%"]).0, Some(0));
+}
+
+/// A comparison ends when a store fails in its pilot and one is left.
+#[test]
+fn a_store_that_fails_before_the_first_block_fails_now() {
+    let first = ranking::written_back(Vec::new());
+    let mut second = first.clone();
+    second.comparisons[0].blocks.clear();
+    let failed = second.cells[0].id.clone();
+    second.samples.retain(|sample| sample.cell == failed && sample.repetition == 0);
+    second.samples[0].outcome = Outcome::Failed("it panicked".to_owned());
+    let (code, output) = compare(&first, &second, &["--fail-above", "50%"]);
+    assert_eq!(code, Some(1), "{output}");
 }
 
 /// The report leaves out repetitions that other programs disturbed, and so does the comparison.

@@ -347,7 +347,7 @@ fn workloads_without_turns_have_figures_and_a_verdict_beside_those_with_turns() 
 
 /// Without write-back, which takes as long as the slices, the first two stores do 2,000 operations a second, the third
 /// 3,000.
-fn written_back(groups: Vec<Vec<usize>>) -> Run {
+pub(crate) fn written_back(groups: Vec<Vec<usize>>) -> Run {
     let stores = ["rocksdb", "redb", "lmdb"];
     let mut run = mixed(&stores.map(|store| (store, "everysec", &CALM[..])), None);
     fixtures::judge(&mut run, VerdictKind::CannotTell, 1.0);

@@ -143,6 +143,10 @@ fn stores_that_took_turns_share_no_table_with_others_of_the_same_work() {
     let ids = other.cells.iter().filter(|cell| cell.row == *row).map(|cell| cell.id.clone()).collect();
     other.comparisons = vec![Comparison::new("tiny".to_owned(), ids)];
     assert_eq!(tables(&other), 2);
+    assert!(report(&[one.clone(), other.clone()], "report.md").1.contains("environment 2"));
+    // At another level they share no table anyway.
+    other.cells.iter_mut().for_each(|cell| cell.target.access = Access::Wire);
+    assert!(!report(&[one, other], "report.md").1.contains("environment 2"));
 }
 
 /// A latency of a closed loop is that of a store at its own highest rate, so it is not that of another store.

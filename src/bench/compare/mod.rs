@@ -100,7 +100,7 @@ impl Comparison {
             let Some(other) = second.cells.iter().find(|other| other.id == cell.id) else { continue };
             let same = cell.workload == other.workload
                 && is_same(&cell.target, &other.target)
-                && first.writes_back_in_turns(&cell.id) == second.writes_back_in_turns(&cell.id);
+                && took_turns_alike([first, second], &cell.id);
             let own: Vec<_> =
                 ASPECTS.into_iter().filter_map(|aspect| Series::new([first, second], cell, aspect)).collect();
             let state =
@@ -189,6 +189,13 @@ impl Comparison {
     fn of_cell(&self, finding: &CellFinding) -> Verdict {
         verdict(finding.aspect, finding.change, (finding.real, finding.equal), self.limit)
     }
+}
+
+/// Returns `true` if the throughputs of a cell in both runs can be compared ([`Run::writes_back_in_turns`]), or one of the
+/// runs has none.
+fn took_turns_alike(runs: [&Run; 2], id: &str) -> bool {
+    let [first, second] = runs.map(|run| run.writes_back_in_turns(id));
+    first == second || runs.iter().any(|run| run.measurements(id).next().is_none())
 }
 
 /// Returns `true` if two targets have equal access, compression, cache size and loss bound, as far as both runs

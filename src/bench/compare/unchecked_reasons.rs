@@ -59,7 +59,7 @@ fn lost(compared: &Compared<'_>) -> Vec<String> {
     let reasons = [
         (
             count(&[CellStatus::OtherWork]),
-            "did other work, had other settings, or took turns in one run only",
+            "did other work, had other settings, or took turns or were written back in one run only",
         ),
         (count(&[CellStatus::Mended]), "failed in some of its repetitions, so they are not compared"),
         (

@@ -55,7 +55,7 @@ pub fn answer(run: &Run, gates: &[Gate]) -> Answer {
 
 /// Returns `true` if the store of a comparison cannot run its workload in either program, such as scans without an order
 /// of keys.
-fn neither_can(run: &Run, comparison: &Comparison) -> bool {
+pub(super) fn neither_can(run: &Run, comparison: &Comparison) -> bool {
     let cells = Side::BOTH.map(|side| cell(run, comparison, side));
     cells.into_iter().flatten().all(|cell| run.unsupported(&cell.id).is_some())
 }

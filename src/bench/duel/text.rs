@@ -1,6 +1,7 @@
 //! Answer of a duel as text: a sentence for each store and workload, then tables.
 
 use super::{
+    answer::neither_can,
     finding::{COSTS, Finding, RATE, cell},
     gate::{self, GateVerdict},
 };
@@ -22,7 +23,7 @@ pub fn text(run: &Run, gates: &[Gate]) -> String {
     let mut text = String::new();
     for comparison in &run.comparisons {
         let _ = writeln!(text, "{}: {}", subject(run, comparison), sentence(run, comparison));
-        for gate in gates {
+        for gate in gates.iter().filter(|_| !neither_can(run, comparison)) {
             let (word, finding) = match gate::judge(*gate, run, comparison) {
                 GateVerdict::Kept(finding) => ("gate kept", finding),
                 GateVerdict::Broken(finding) => ("gate broken", finding),

@@ -231,7 +231,7 @@ fn position(heads: &mut Vec<Head>, label: &str) -> usize {
 
 /// Returns a group number for each run. Runs with equal numbers may share tables: they were made by the same
 /// program on the same machine, with the same `--memory-limit`, `--cold` and `--cpus`, have no cell in common except
-/// cells that measure the harness, and no workload in common whose stores took turns in one of them.
+/// cells that measure the harness, and no table whose stores took turns in one of them.
 fn groups(files: &[RunFile]) -> Vec<usize> {
     let mut groups: Vec<Vec<&Run>> = Vec::new();
     let mut numbers = Vec::new();
@@ -263,12 +263,15 @@ fn may_share(a: &Run, b: &Run) -> bool {
         && !have_turns_in_common(a, b)
 }
 
-/// Returns `true` if stores of both runs have done the same work and those of at least one run took turns: such figures
-/// contain write-back or not, and are of other blocks.
+/// Returns `true` if stores of both runs have done the same work at the same level, so that a table would have both, and
+/// those of at least one run took turns: such figures contain write-back or not, and are of other blocks.
 fn have_turns_in_common(a: &Run, b: &Run) -> bool {
     let in_turns = |run: &Run, cell: &Cell| run.comparison(&cell.id).is_some();
-    let clashes =
-        |one: &Cell, other: &Cell| one.workload == other.workload && (in_turns(a, one) || in_turns(b, other));
+    let clashes = |one: &Cell, other: &Cell| {
+        one.workload == other.workload
+            && Level::of(&one.target) == Level::of(&other.target)
+            && (in_turns(a, one) || in_turns(b, other))
+    };
     a.cells
         .iter()
         .any(|one| !one.reference && b.cells.iter().any(|other| !other.reference && clashes(one, other)))

@@ -128,8 +128,8 @@ fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell], single: &mut
 /// (repetitions), and the reason why the comparison ended.
 fn first_verdicts(text: &mut String, run: &Run) {
     for comparison in &run.comparisons {
-        let cells = run.cells.iter().filter(|cell| comparison.cells.contains(&cell.id));
-        let entries: Vec<_> = cells.map(|cell| Entry::new(run, cell, 0, (0, 0))).collect();
+        let entries: Vec<_> =
+            cells_of(run, comparison).map(|cell| Entry::new(run, cell, 0, (0, 0))).collect();
         let rankings = rankings(&entries);
         for verdict in verdicts(&rankings) {
             let _ = writeln!(text, "{}: {verdict}", comparison.id);
@@ -168,6 +168,18 @@ fn first_verdicts(text: &mut String, run: &Run) {
     }
 }
 
+/// Returns the cells of an interleaved comparison, and those of stores that cannot run its workload: they are in no
+/// comparison, and the verdict says that they are left out.
+fn cells_of<'r>(run: &'r Run, comparison: &'r Comparison) -> impl Iterator<Item = &'r Cell> {
+    let is_compared = |cell: &Cell| comparison.cells.contains(&cell.id);
+    let first = run.cells.iter().find(|cell| is_compared(cell));
+    let is_in_row =
+        move |cell: &Cell| first.is_some_and(|first| (&first.table, &first.row) == (&cell.table, &cell.row));
+    run.cells
+        .iter()
+        .filter(move |cell| is_compared(cell) || is_in_row(cell) && run.unsupported(&cell.id).is_some())
+}
+
 /// Appends the rate of each store that has not failed, without and with the write-back after its slices, if any
 /// followed, and how many blocks another program disturbed by using the device then.
 fn write_back(text: &mut String, run: &Run, comparison: &Comparison) {
@@ -180,7 +192,9 @@ fn write_back(text: &mut String, run: &Run, comparison: &Comparison) {
             Some(format!("{} {without} and {with}", cell.column))
         });
         let rates: Vec<_> = rates.collect();
-        let _ = writeln!(text, "  operations/s without and with write-back: {}", rates.join("; "));
+        if !rates.is_empty() {
+            let _ = writeln!(text, "  operations/s without and with write-back: {}", rates.join("; "));
+        }
     }
     let busy = comparison.blocks.iter().filter(|block| block.left_device_busy()).count();
     if busy > 0 {

@@ -136,6 +136,9 @@ fn the_time_of_a_large_del_is_not_that_of_its_neighbours() {
     let (set, del) = (seconds(latency, "set"), seconds(latency, "del"));
     assert!(seconds(share, "set") * 2.0 <= set, "more than half of {set} s: {body}");
     assert!(del >= set, "{del} s, with steps of {set} s");
+    // The time of both steps, each of which has a SET, is divided among the three commands.
+    let all = seconds(share, "set") + seconds(share, "del");
+    assert!(all <= set + 1e-6, "{all} s of {set} s: {body}");
 }
 
 #[test]
