@@ -57,8 +57,7 @@ test-distributed:
 check:
 	@tools/setup all
 	cargo fmt --check
-	cargo fmt --check --manifest-path tools/history/Cargo.toml
-	find src/engine/stores benches/bare/side -name '*.rs' | xargs rustfmt --check --edition 2024
+	find src/engine/stores benches/bare/side tools/history -name target -prune -o -name '*.rs' -print | xargs rustfmt --check --edition 2024
 	cargo clippy --release --workspace --all-targets --all-features -- -D warnings
 	cargo clippy --release --test distributed --all-features -- -D warnings
 	cargo clippy --release --all-targets --no-default-features -- -D warnings

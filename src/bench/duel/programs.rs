@@ -43,6 +43,8 @@ pub enum Error {
     OtherProtocol { path: PathBuf, found: u32 },
     #[error("--stores {store}: {path} has {able}")]
     NoStore { store: String, path: String, able: String },
+    #[error("--stores {store}: {path} has {found}, and this program expects {expected}; build both again")]
+    OtherBuild { path: String, store: String, found: String, expected: String },
     #[error("the two programs and this one have no store in common; build them with the same features")]
     NoCommonStore,
     #[error("--base and --head are both {name} {version}; name two versions")]
@@ -158,15 +160,32 @@ pub fn check_stores(duel: &Duel, stores: &[String]) -> Result<(), Error> {
     Side::BOTH.map(|side| duel.program(side)).into_iter().try_for_each(|program| check_has(program, stores))
 }
 
-/// Returns an error if one of `stores` is in another program ([`Kind::in_program`]) that cannot measure it for this one.
+/// Returns an error if one of `stores` (if they are empty: of all) is in another program ([`Kind::in_program`]) that cannot
+/// measure it for this one.
 ///
 /// # Errors
 ///
-/// Fails if such a program cannot be read, is no kvbench with the messages of this one, or lacks the store.
+/// Fails if such a program cannot be read, is no kvbench with the messages of this one, lacks the store, or is of another
+/// build than this one: its result would name the wrong versions.
 pub fn check_programs_of(stores: &[String]) -> Result<(), Error> {
-    for store in stores {
-        if let Some(path) = Kind::find(store).and_then(|kind| kind.program) {
-            check_has(&describe(path)?, std::slice::from_ref(store))?;
+    let own = build_description::describe_this_program();
+    let is_asked_for = |kind: &&Kind| stores.is_empty() || stores.iter().any(|store| store == kind.info.name);
+    for kind in kinds().filter(is_asked_for) {
+        let Some(path) = kind.program else { continue };
+        let (store, program) = (kind.info.name.to_owned(), describe(path)?);
+        check_has(&program, std::slice::from_ref(&store))?;
+        let build = &program.build;
+        let words = |library: &str, build: &BuildDescription| {
+            format!(
+                "{library}, kvbench {} of commit {}",
+                build.version,
+                build.commit.as_deref().unwrap_or("unknown")
+            )
+        };
+        let found = words(build.libraries.get(&store).map_or("", String::as_str), build);
+        let expected = words(kind.info.library, &own);
+        if found != expected {
+            return Err(Error::OtherBuild { path: program.path, store, found, expected });
         }
     }
     Ok(())

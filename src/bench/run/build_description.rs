@@ -11,7 +11,8 @@ pub const SUBCOMMAND: &str = "describe-build";
 
 /// Describes this program.
 pub fn describe_this_program() -> BuildDescription {
-    let stores = kinds().chain(FAULTY).map(|kind| kind.info);
+    let own = kinds().filter(|kind| kind.program.is_none());
+    let stores = own.chain(FAULTY).map(|kind| kind.info);
     BuildDescription {
         protocol: PROTOCOL,
         version: env!("CARGO_PKG_VERSION").into(),

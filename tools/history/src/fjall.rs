@@ -1,7 +1,7 @@
 //! Versions of fjall: all reads share a snapshot that is taken after each commit, because a read during a commit, with a
 //! snapshot of its own or without, may see parts of the batch that is being applied.
 
-use crate::{Failure, Library, info};
+use crate::{Failure, Library, info, wait_while};
 use kvbench::engine::{
     Batch, Family, Info, KeyRange, OpenFiles, OpenOptions, VisitPair, VisitValue, WriteOp,
 };
@@ -9,8 +9,6 @@ use std::{
     ops::ControlFlow,
     path::Path,
     sync::{Arc, Mutex, PoisonError, RwLock},
-    thread,
-    time::Duration,
 };
 
 /// Name of the partition (version 2) or keyspace (version 3) that holds the pairs.
@@ -39,18 +37,6 @@ const fn fjall_info(name: &'static str, library: &'static str) -> Info {
 /// Returns `true` if fjall accepts a key of this length; it panics at others.
 fn is_key(key: &[u8]) -> bool {
     (1..=usize::from(u16::MAX)).contains(&key.len())
-}
-
-/// Waits until `is_busy` has returned `false` three times in a row: a compaction may begin shortly after a flush. `check`
-/// returns an error if background work has failed.
-fn wait_while(is_busy: impl Fn() -> bool, check: impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
-    let mut idle = 0;
-    while idle < 3 {
-        check()?;
-        idle = if is_busy() { 0 } else { idle + 1 };
-        thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
 }
 
 /// Snapshot that reads use: the state after the last commit.

@@ -1,9 +1,11 @@
-//! Major versions of redb and of fjall as engines of one program, so that a benchmark can compare them in turns.
+//! Major versions of redb and of fjall as engines of one program, so that a benchmark can compare them in turns. Versions of
+//! C libraries are in programs of their own, which this one starts: see [`programs`].
 //!
 //! All versions of a library are used in the same way. For each read redb begins a transaction and opens the table; kvbench's
 //! own engine `redb` shares one table among all reads, which version 1 does not allow, so its results differ.
 
 mod fjall;
+pub mod programs;
 mod redb;
 
 use kvbench::engine::{
@@ -15,10 +17,14 @@ use kvbench::engine::{
 use std::{
     fs::File,
     path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
 
-/// Engines of this program, for `kvbench::main` and the tests.
-pub static KINDS: &[Kind] = &[
+/// Engines of this program, for the tests.
+pub static KINDS: &[Kind] = &OWN;
+
+const OWN: [Kind; 6] = [
     kind::<redb::v1::Redb>(),
     kind::<redb::v2::Redb>(),
     kind::<redb::v3::Redb>(),
@@ -27,12 +33,17 @@ pub static KINDS: &[Kind] = &[
     kind::<fjall::v3::Fjall>(),
 ];
 
+/// Returns the engines of this program and those of the programs in its directory, for `kvbench::main`.
+pub fn kinds() -> &'static [Kind] {
+    Vec::leak(OWN.into_iter().chain(programs::kinds()).collect())
+}
+
 /// Error of a library.
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Open database of one version of a library. The methods are those of [`Engine`] with the same names; keys of a batch have
 /// a length that the library accepts.
-trait Library: Send + Sync + Sized + 'static {
+pub trait Library: Send + Sync + Sized + 'static {
     /// Description of the engine.
     const INFO: &'static Info;
 
@@ -58,7 +69,8 @@ struct Stored<L> {
     _directory: File,
 }
 
-const fn kind<L: Library>() -> Kind {
+/// Returns the entry of an engine.
+pub const fn kind<L: Library>() -> Kind {
     Kind::new(L::INFO, open::<L>, recognise::<L>, Check::OnCopy(check_copy::<L>))
 }
 
@@ -133,6 +145,21 @@ impl<L: Library> Engine for Stored<L> {
     fn close(&self) -> Result<()> {
         self.sync()
     }
+}
+
+/// Waits until `is_busy` has returned `false` three times in a row: a compaction may begin shortly after a flush. `check`
+/// returns an error if background work has failed.
+pub fn wait_while(
+    is_busy: impl Fn() -> bool,
+    check: impl Fn() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut idle = 0;
+    while idle < 3 {
+        check()?;
+        idle = if is_busy() { 0 } else { idle + 1 };
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
 }
 
 /// Returns the description of an engine that hands each write to the operating system before it acknowledges it.

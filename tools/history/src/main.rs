@@ -1,7 +1,7 @@
-//! kvbench with major versions of redb and of fjall as its engines.
+//! kvbench with older versions of some engines.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    kvbench::main(history::KINDS)
+    kvbench::main(history::kinds())
 }
