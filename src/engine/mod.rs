@@ -105,7 +105,7 @@ pub trait Engine: Send + Sync {
     }
 
     /// Begins a snapshot for many reads by this thread. Returns `None` if it would save no work of the engine's reads,
-    /// such as the begin of a transaction, or would exclude writes. While a thread holds a snapshot, it calls nothing else
+    /// such as the start of a transaction, or would exclude writes. While a thread holds a snapshot, it calls nothing else
     /// of the engine.
     ///
     /// # Errors

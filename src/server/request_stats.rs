@@ -28,7 +28,7 @@ pub(super) struct StepStart {
     /// Length of the reply buffer in bytes at the start of the step.
     reply: usize,
     time: Instant,
-    /// What earlier steps have done of the first request; `None` if it was not begun.
+    /// Part of the first request that earlier steps have executed; `None` if it was not begun.
     begun: Option<Begun>,
     kind: Admission,
 }
@@ -49,7 +49,7 @@ enum Admission {
 pub(super) struct Begun {
     /// Start of the step in which the request was begun.
     start: Instant,
-    /// Its share of the time of these steps.
+    /// Part of the time of these steps that counts for the request.
     share: Duration,
 }
 
