@@ -426,8 +426,8 @@ impl Kind {
     /// Creates an entry for an engine of another kvbench program, which `kvbench bench` starts to measure it: a program can
     /// link only one version of a C library. This program cannot open the engine's data.
     pub const fn in_program(info: &'static Info, program: &'static Path) -> Self {
-        const fn absent<T>() -> Result<T> {
-            Err(Error::Unsupported { engine: "this engine", what: String::new() })
+        fn absent<T>() -> Result<T> {
+            Err(Error::Unsupported { engine: "this engine", what: "is in another program".into() })
         }
         Self {
             program: Some(program),

@@ -178,7 +178,7 @@ fn check_owner(path: &Path, kind: &Kind) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Info, stores::btree};
+    use crate::engine::{Fsync, Info, stores::btree};
 
     static ONE: Info = Info { name: "one", ..*btree::KIND.info };
     static TWO: Info = Info { name: "two", ..*btree::KIND.info };
@@ -218,6 +218,16 @@ mod tests {
             assert_eq!(text, format!("{name} is the name of two engines"));
             assert!(list.get().is_none());
         }
+    }
+
+    #[test]
+    fn an_engine_of_another_program_is_not_opened_but_named_with_its_program() {
+        let kind = Kind::in_program(&ONE, Path::new("/programs/one"));
+        let directory = tempfile::tempdir().unwrap();
+        let location = Location::Path(directory.path().join("data"));
+        let error = kind.open(&OpenOptions::new(location, Fsync::No)).err().unwrap();
+        assert_eq!(error.to_string(), "one is in the program /programs/one; run that one");
+        assert!(fs::read_dir(directory.path()).unwrap().next().is_none());
     }
 
     #[test]

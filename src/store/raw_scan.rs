@@ -4,7 +4,7 @@ use super::{corrupt_reads::CorruptReads, database_keys::Database};
 use crate::engine::{Engine, KeyRange, Result, Transaction, VisitEach};
 use std::ops::ControlFlow;
 
-/// Maximum number of keys whose values one call of the engine reads in a scan that has listed the keys first.
+/// Maximum number of keys whose values [`visit_listed`] reads with one call of the engine.
 pub(super) const MAX_LOOKUP_KEYS: usize = 1024;
 
 /// Callback that receives the stored key, the key without header, and the stored value, or the error of a value
@@ -98,25 +98,36 @@ pub(super) fn sample(
         // the position.
         let first = usize::try_from(random >> 32).unwrap_or(0) % listed.len().max(1);
         listed.rotate_left(first);
-        for listed in listed.chunks(MAX_LOOKUP_KEYS) {
-            let keys: Vec<&[u8]> = listed.iter().map(|stored| &**stored).collect();
-            let mut after = ControlFlow::Continue(());
-            corrupt_reads.read_each(engine, &keys, &mut |index, value| {
-                if after.is_continue()
-                    && let (Some(stored), Some(value)) = (keys.get(index), value.transpose())
-                    && let Some(key) = space.decode_key(stored)
-                {
-                    after = visit(stored, key, value);
-                }
-            })?;
-            if after.is_break() {
-                return Ok(());
-            }
-        }
-        if position == 0 {
+        let keys: Vec<&[u8]> = listed.iter().map(|stored| &**stored).collect();
+        if visit_listed(engine, corrupt_reads, space, &keys, visit)?.is_break() || position == 0 {
             return Ok(());
         }
     }
+}
+
+/// Reads the values of stored keys, and calls `visit` for those keys that still exist, until it stops.
+pub(super) fn visit_listed(
+    engine: &dyn Engine,
+    corrupt_reads: &CorruptReads,
+    space: Database,
+    keys: &[&[u8]],
+    visit: &mut VisitStored<'_>,
+) -> Result<ControlFlow<()>> {
+    let mut after = ControlFlow::Continue(());
+    for keys in keys.chunks(MAX_LOOKUP_KEYS) {
+        corrupt_reads.read_each(engine, keys, &mut |index, value| {
+            if after.is_continue()
+                && let (Some(stored), Some(value)) = (keys.get(index), value.transpose())
+                && let Some(key) = space.decode_key(stored)
+            {
+                after = visit(stored, key, value);
+            }
+        })?;
+        if after.is_break() {
+            break;
+        }
+    }
+    Ok(after)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 use super::{
     Error, Store,
     database_keys::Database,
-    raw_scan::{MAX_LOOKUP_KEYS, VisitStored},
+    raw_scan::{MAX_LOOKUP_KEYS, VisitStored, visit_listed},
     scan_key_lists::{KeyList, UnorderedScans},
     scan_order::{MAX_PART, ScanOrder},
 };
@@ -97,15 +97,11 @@ impl Store {
         visit: &mut VisitStored<'_>,
     ) -> Result<(), Error> {
         let keys: Vec<&[u8]> = list.keys(range).collect();
-        for keys in keys.chunks(MAX_LOOKUP_KEYS) {
-            self.read_each(keys, &mut |index, value| {
-                if let (Some(stored), Some(value)) = (keys.get(index), value.transpose())
-                    && let Some(key) = space.decode_key(stored)
-                {
-                    let _visited = visit(stored, key, value);
-                }
-            })?;
-        }
+        let each = &mut |stored: &[u8], key: &[u8], value: engine::Result<&[u8]>| {
+            let _visited = visit(stored, key, value);
+            ControlFlow::Continue(())
+        };
+        let _all = visit_listed(&*self.engine, &self.corrupt_reads, space, &keys, each)?;
         Ok(())
     }
 }

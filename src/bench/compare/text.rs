@@ -175,7 +175,8 @@ fn state_words(state: CellStatus) -> Option<&'static str> {
         }
         CellStatus::Unsupported => Some("n/a"),
         CellStatus::OtherWork => Some(
-            "not compared: the workload or its settings differ, or its stores took turns, or were written back, in one run only",
+            "not compared: the workload or its settings differ, or its stores took turns, or were written back, in \
+             one run only",
         ),
     }
 }

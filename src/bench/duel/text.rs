@@ -214,7 +214,6 @@ mod tests {
     #[test]
     fn verdicts_name_the_difference_and_its_interval() {
         let margin = Margin::default();
-        let undecided = |blocks, may_be_equal| Verdict::CannotTell { blocks, may_be_equal, margin };
         let interval = (0.945, 0.972);
         for (ratio, interval, verdict, expected) in [
             (
@@ -253,6 +252,16 @@ mod tests {
                 Verdict::Equal { margin },
                 "equal within 3% (95% interval 1.0% slower to 1.2% faster)",
             ),
+        ] {
+            assert_eq!(sentence(ratio, interval, verdict), expected);
+        }
+    }
+
+    #[test]
+    fn a_sentence_without_a_verdict_names_what_would_decide() {
+        let margin = Margin::default();
+        let undecided = |blocks, may_be_equal| Verdict::CannotTell { blocks, may_be_equal, margin };
+        for (ratio, interval, verdict, expected) in [
             (
                 0.97,
                 (0.93, 1.01),

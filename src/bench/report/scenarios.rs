@@ -113,7 +113,8 @@ pub static SCENARIOS: [Scenario; 13] = [
     },
     Scenario {
         title: "Reopen",
-        scope: "time to open a store again that had quiesced and was closed; over the wire, to start a server with its files",
+        scope: "time to open a store again that had quiesced and was closed; over the wire, to start a server with its \
+                files",
         measure: &REOPEN,
         fits: |entry| is_measured_as_usual(entry) && !entry.is_cold() && entry.shows_size(),
     },

@@ -149,7 +149,8 @@ struct Planned {
 const NO_TURNS: &str = "stores are measured one after the other, without turns";
 
 /// Returns the options as they are measured, with the cells: without turns if the user has not asked for turns and the
-/// stores fit into memory and on the disk only one by one, not even together with the smallest of them. A run that is continued has turns if it had them.
+/// stores fit into memory and on the disk only one by one, not even together with the smallest of them. A run that is
+/// continued has turns if it had them.
 fn planned(options: &Options) -> Result<Planned, Error> {
     let in_turns = Planned { options: options.filled(), plan: check(options)?, against_turns: None };
     if !options.interleave.is_some_and(|interleave| interleave.is_default) {

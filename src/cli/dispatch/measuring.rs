@@ -48,6 +48,7 @@ pub(super) fn reproduce(options: Reproduce) -> anyhow::Result<()> {
     if dry {
         return dry_run(&options);
     }
+    duel::check_programs_of(&options.stores)?;
     let run = reproduce::run(&options)?;
     let _ = print(&reproduce::text(&run)?);
     eprintln!("kvbench: result: {}", options.output.display());

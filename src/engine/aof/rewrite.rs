@@ -54,8 +54,8 @@ impl Aof {
     }
 
     /// Rewrites the AOF. `step` appends the records of the next frame, about [`STEP`] bytes, to the buffer and returns
-    /// `true` if more follow. After an error the AOF is unchanged, with one exception: if the new file has the AOF's name, but
-    /// the sync of the directory fails, the AOF is the new file and refuses all later writes.
+    /// `true` if more follow. After an error the AOF is unchanged, with one exception: if the new file has the AOF's name,
+    /// but the sync of the directory fails, the AOF is the new file and refuses all later writes.
     pub(in super::super) fn rewrite(&self, step: impl FnMut(&mut Vec<u8>) -> bool) -> Result<()> {
         let started = Instant::now();
         let (engine, path, before) = (self.engine, self.path.display(), self.len());

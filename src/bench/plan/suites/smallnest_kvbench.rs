@@ -37,7 +37,7 @@ fn all(options: &Options) -> Vec<Cell> {
     let shape = |workload: Workload| Workload {
         key_bytes: Size::Fixed(9),
         value_bytes: Size::Fixed(256),
-        // As in the original: its keys are numbers in ascending order.
+        // Numbers in ascending order, as docs/publications.md says.
         hashed_keys: false,
         ..workload
     };

@@ -67,7 +67,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// What no store needs.
+    /// No memory and no disk.
     const NONE: Self = Self { memory: 0.0, disk: 0.0 };
 
     /// Returns the available memory, at most that of the container, less what must stay free, and the free space of the

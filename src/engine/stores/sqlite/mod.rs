@@ -1,14 +1,15 @@
 //! `sqlite`: SQLite through rusqlite. A B-tree in one file, with a write-ahead log beside it.
 
+mod description;
 mod pool;
 
 use crate::engine::{
-    Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, Fsync, FsyncSupport,
-    Gauge, Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Snapshot,
-    Status, Tool, VisitPair, VisitValue, WriteOp, Writers, error,
+    Batch, Check, CheckReport, Engine, Error, Fsync, Gauge, Info, KeyRange, Kind, OpenOptions, Result,
+    Snapshot, VisitPair, VisitValue, WriteOp, error,
     files::{self, FirstDirectory},
 };
-use pool::{Lent, Pool, Settings, set_synchronous, settings};
+use description::{INFO, NAME, OWN_FILES};
+use pool::{Pool, PooledConnection, Settings, set_synchronous, settings};
 use rusqlite::{Connection, ErrorCode, Row, TransactionBehavior, ffi, params_from_iter};
 use std::{
     fs::{File, Metadata},
@@ -25,77 +26,8 @@ pub const KIND: Kind = Kind::new(&INFO, Sqlite::open, recognise, Check::OnCopy(c
     .with_coordination_files(&[INDEX])
     .with_settings(settings);
 
-const NAME: &str = "sqlite";
-
 /// End of the name of the file with the index of SQLite's write-ahead log.
 const INDEX: &str = "-shm";
-
-static INFO: Info = Info {
-    name: NAME,
-    library: "rusqlite 0.41.1, libsqlite3-sys 0.39.1",
-    own_format: None,
-    family: Family::LoggedBTree,
-    status: Status::Stable,
-    needs: &[Tool::Cc],
-    capabilities: Capabilities {
-        ordered: true,
-        in_memory: true,
-        compacts: true,
-        finds_corruption: true,
-        ..Capabilities::NONE
-    },
-    writers: Writers::Serialized,
-    fsync: FsyncSupport::Changeable,
-    key_length: (0, MAX_KEY),
-    compression: &[Compression::None],
-    cache: "page caches, of which the connection that writes and one reader a core have equal shares (unused if fewer \
-            threads read); further readers have 512 KiB each",
-    // Two files per reader.
-    open_files: OpenFiles { least: OWN_FILES + 2 * 16, most: OWN_FILES + 2 * 128, per_read: 0 },
-    cluster_flag: None,
-    loss: [
-        Loss::NOTHING,
-        Loss::power_cut(LossBound::seconds("about a second")),
-        Loss::power_cut(LossBound::new(LossClass::Unwritten, "what the system had not written")),
-    ],
-    caveats: &[
-        Caveat::in_files(
-            "After every thousand pages of the log, a commit also copies them to the data file and syncs both (a \
-            checkpoint): under every policy this commit waits for the disk.",
-        ),
-        Caveat::in_files("While a scan stays open, the log grows by everything that is written."),
-        Caveat::in_files(
-            "A commit by one connection makes the page caches of all others invalid: reads during writes fetch \
-            each page from the operating system.",
-        ),
-        Caveat::new(
-            "Each look-up is a prepared statement in SQLite's virtual machine, as in programs that embed it.",
-        ),
-        Caveat::new(
-            "Each read begins a transaction of its own, as SQLite does outside of BEGIN and COMMIT; redb's reads share \
-            one.",
-        ),
-        Caveat::new(
-            "Keys are in an index beside the table: a GET goes through two trees, and a scan reads each value from \
-            another place of the file.",
-        ),
-        Caveat::new("A value above about 4,000 bytes has pages of its own, and each of them costs a read."),
-        Caveat::new("A key and its value together have less than 1,000,000,000 bytes."),
-        Caveat::new("Pages of the data file have no checksums; those of the log have."),
-        Caveat::in_memory(
-            "In memory there is one connection: reads take turns, and writes wait while a scan runs.",
-        ),
-    ],
-    same_design: &["cznic/kv"],
-    log_targets: &[],
-};
-
-/// Maximum length of a key, in bytes: together with the largest value of Redis, 512 MiB, it stays below SQLite's limit.
-const MAX_KEY: usize = 400 << 20;
-
-/// Number of files that SQLite may have open besides those of reading connections: the data, the WAL and its index, the
-/// lock; temporarily a journal and a directory.
-const OWN_FILES: u64 = 16;
 
 const DATA: &str = "data.sqlite3";
 const LOG: &str = "data.sqlite3-wal";
@@ -355,14 +287,14 @@ impl Drop for ReadTransaction<'_> {
 
 /// Transaction for many reads by one thread, on a connection of the pool. When dropped, it ends the transaction and
 /// returns the connection.
-struct LentSnapshot<'e> {
+struct PooledSnapshot<'e> {
     engine: &'e Sqlite,
-    connection: Lent<'e>,
+    connection: PooledConnection<'e>,
 }
 
-impl<'e> LentSnapshot<'e> {
+impl<'e> PooledSnapshot<'e> {
     fn begin(engine: &'e Sqlite) -> rusqlite::Result<Self> {
-        let connection = engine.readers.lend()?;
+        let connection = engine.readers.acquire()?;
         begin_transaction(&connection)?;
         // The first read decides which state the transaction sees.
         get(&connection, &[&[]], &mut None, &mut |_, _| ControlFlow::Continue(()))?;
@@ -370,7 +302,7 @@ impl<'e> LentSnapshot<'e> {
     }
 }
 
-impl Drop for LentSnapshot<'_> {
+impl Drop for PooledSnapshot<'_> {
     fn drop(&mut self) {
         // Otherwise the pool closes the connection, and the transaction with it.
         if end_transaction(&self.connection).is_ok() {
@@ -379,7 +311,7 @@ impl Drop for LentSnapshot<'_> {
     }
 }
 
-impl Snapshot for LentSnapshot<'_> {
+impl Snapshot for PooledSnapshot<'_> {
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         let mut failed = None;
         let read = get(&self.connection, keys, &mut failed, visit);
@@ -527,7 +459,7 @@ impl Engine for Sqlite {
         if self.files.is_none() {
             return Ok(None);
         }
-        let snapshot = LentSnapshot::begin(self).map_err(|error| self.fail(error))?;
+        let snapshot = PooledSnapshot::begin(self).map_err(|error| self.fail(error))?;
         Ok(Some(Box::new(snapshot)))
     }
 

@@ -127,23 +127,24 @@ impl Pool {
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<R>,
     ) -> rusqlite::Result<R> {
-        let mut lent = self.lend()?;
-        let result = read(&lent)?;
+        let mut acquired = self.acquire()?;
+        let result = read(&acquired)?;
         // A connection whose read failed or did not finish is closed.
-        lent.keep();
+        acquired.keep();
         Ok(result)
     }
 
-    /// Lends a connection that no other thread uses meanwhile. Waits if all connections are in use.
-    pub fn lend(&self) -> rusqlite::Result<Lent<'_>> {
-        let mut lent = Lent { pool: self, connection: self.take(), has_share: false, is_kept: false };
-        let connection = match lent.connection.take() {
+    /// Returns a connection that no other thread uses meanwhile. Waits if all connections are in use.
+    pub fn acquire(&self) -> rusqlite::Result<PooledConnection<'_>> {
+        let mut acquired =
+            PooledConnection { pool: self, connection: self.take(), has_share: false, is_kept: false };
+        let connection = match acquired.connection.take() {
             Some(connection) => connection,
             None => self.settings.connect()?,
         };
-        lent.has_share = connection.1;
-        lent.connection = Some(connection);
-        Ok(lent)
+        acquired.has_share = connection.1;
+        acquired.connection = Some(connection);
+        Ok(acquired)
     }
 
     /// Takes an idle connection from the pool, or the right to open one (`None`). Waits until one of them is available.
@@ -167,9 +168,9 @@ impl Pool {
     }
 }
 
-/// Connection of the pool, lent to one thread. When dropped, it returns the connection after [`Lent::keep`]; otherwise
+/// Connection of the pool, in use by one thread. When dropped, it returns the connection after [`PooledConnection::keep`]; otherwise
 /// it closes the connection and returns the right to open another, with the share of the cache that the connection had.
-pub(super) struct Lent<'p> {
+pub(super) struct PooledConnection<'p> {
     pool: &'p Pool,
     /// `None` only before the connection is open, and while the guard is dropped.
     connection: Option<Shared>,
@@ -179,25 +180,25 @@ pub(super) struct Lent<'p> {
     is_kept: bool,
 }
 
-impl Lent<'_> {
+impl PooledConnection<'_> {
     /// Lets the connection return to the pool, because it works.
     pub fn keep(&mut self) {
         self.is_kept = true;
     }
 }
 
-impl Deref for Lent<'_> {
+impl Deref for PooledConnection<'_> {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
         match &self.connection {
             Some((connection, _)) => connection,
-            None => unreachable!("`Pool::lend` sets the connection, and only `drop` takes it"),
+            None => unreachable!("`Pool::acquire` sets the connection, and only `drop` takes it"),
         }
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for PooledConnection<'_> {
     fn drop(&mut self) {
         let connection = self.connection.take().filter(|_| self.is_kept);
         let mut state = self.pool.lock();
