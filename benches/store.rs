@@ -91,10 +91,6 @@ impl Engine for Nothing {
     fn disk_size(&self) -> Result<u64> {
         Ok(0)
     }
-
-    fn close(&self) -> Result<()> {
-        Ok(())
-    }
 }
 
 /// A store over [`Nothing`], and the count of its writes.

@@ -3,7 +3,7 @@
 use super::bench::server_arguments;
 use crate::bench::{calibrate::Options, run::stored_calibration};
 use clap::Args;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub(super) const HELP: &str = "\
 Exit code: 0 when every figure is within its allowed range, or 1.";
@@ -20,18 +20,13 @@ pub struct Calibrate {
     output: Option<PathBuf>,
     /// Print every metric with its expected value, before the summary
     #[arg(long)]
-    all: bool,
+    pub(super) all: bool,
     /// Write the table to a file too, as a page of documentation
     #[arg(long, value_name = "FILE")]
-    markdown: Option<PathBuf>,
+    pub(super) markdown: Option<PathBuf>,
 }
 
 impl Calibrate {
-    /// Returns `true` with `--all`.
-    pub fn all(&self) -> bool {
-        self.all
-    }
-
     /// Returns the options of the calibration.
     pub fn options(&self) -> Options {
         Options { directory: self.dir.clone(), server_arguments }
@@ -41,10 +36,5 @@ impl Calibrate {
     /// place.
     pub fn output(&self) -> Option<PathBuf> {
         self.output.clone().or_else(stored_calibration::place)
-    }
-
-    /// Returns the file to which the page of documentation is written (`--markdown`), or `None` without the flag.
-    pub fn markdown(&self) -> Option<&Path> {
-        self.markdown.as_deref()
     }
 }

@@ -82,13 +82,14 @@ const FEATURES: &[(&str, bool, &[&str])] = &[
 #[cfg(feature = "bench")]
 const COMPARE_HELP: &str = "\
 Exit code: 0; 1 when --fail-above is exceeded; 2 when a run cannot be read, when the runs have no common cell, or when \
-it cannot be told whether --fail-above is exceeded: a cell of the first run is not compared, or the noise is larger \
-than the limit.
+it cannot be told whether --fail-above is exceeded: a cell of the first run is not compared, the noise is larger than \
+the limit, or a store, or all stores together, became worse by more than the limit and it may be chance.
 
-The verdict is about stores. A change that all stores under one --fsync policy have in common comes from the machine, \
-and is subtracted first. A change counts when it is larger than the noise within and between runs, corrected for the \
-number of comparisons: of 20 comparisons of equal builds at most one fails by chance. A single cell counts only when \
-it became much slower. With fewer than three repetitions there is no verdict.";
+The verdict is about stores. A change that all stores under one --fsync policy have in common may come from the \
+machine, and is subtracted first; `kvbench duel` tells it from a change of the program. A change counts when it is \
+larger than the noise within and between runs, corrected for the number of comparisons: of 20 comparisons of equal \
+builds at most one fails by chance. A single cell counts only when it became much slower. With fewer than three \
+repetitions there is no verdict.";
 
 const CHECK_HELP: &str = "\
 Exit code: 0 when the data are sound, 1 when they are damaged, 2 when they cannot be checked.

@@ -35,7 +35,7 @@ pub struct Reproduce {
     quick: bool,
     /// Print what would be measured, how long it takes and how much disk it needs; measure nothing
     #[arg(long)]
-    dry_run: bool,
+    pub(super) dry_run: bool,
     /// Stores to measure [default: all of this build, and redis where it is in the publication]
     #[arg(long, value_name = "STORE,...", value_delimiter = ',')]
     stores: Vec<String>,
@@ -87,11 +87,6 @@ pub(super) fn publications() -> String {
 }
 
 impl Reproduce {
-    /// Returns `true` with `--dry-run`.
-    pub fn is_dry(&self) -> bool {
-        self.dry_run
-    }
-
     /// Returns the options of the benchmark run that repeats the publication's experiment.
     ///
     /// # Errors

@@ -65,10 +65,10 @@ pub struct Serve {
     threads: Option<u16>,
     /// Log messages of this level and above to standard error
     #[arg(long, default_value = "info", value_parser = log_level(), help_heading = "Process")]
-    log_level: LevelFilter,
+    pub(super) log_level: LevelFilter,
     /// Format of the log: plain text, or one JSON object per line
     #[arg(long, value_enum, default_value = "plain", help_heading = "Process")]
-    log_format: logging::Format,
+    pub(super) log_format: logging::Format,
     /// Serve metrics for Prometheus at http://ADDRESS/metrics. There is no password: bind a private address
     #[arg(long, value_name = "ADDRESS", help_heading = "Process")]
     metrics: Option<SocketAddr>,
@@ -119,16 +119,6 @@ fn log_level() -> impl TypedValueParser<Value = LevelFilter> {
 }
 
 impl Serve {
-    /// Returns the log format.
-    pub fn log_format(&self) -> logging::Format {
-        self.log_format
-    }
-
-    /// Returns the log level.
-    pub fn log_level(&self) -> LevelFilter {
-        self.log_level
-    }
-
     /// Returns the engine of `--store`, or else the one whose data are at `--path`, or else the default.
     fn kind(&self) -> &'static Kind {
         let owner = || self.path.as_deref().filter(|path| config::may_hold_data(path)).and_then(Kind::owner);

@@ -70,7 +70,7 @@ pub struct Torture {
     output: Option<PathBuf>,
     /// Print a result file as a Markdown table, and test nothing
     #[arg(long, value_name = "FILE", exclusive = true)]
-    table: Option<PathBuf>,
+    pub(super) table: Option<PathBuf>,
 
     /// What the other program may lose after a kill or a power cut
     #[arg(
@@ -96,11 +96,6 @@ pub struct Torture {
 }
 
 impl Torture {
-    /// Returns the result file that is printed instead of running crash tests (`--table`), or `None` without the flag.
-    pub fn table(&self) -> Option<&Path> {
-        self.table.as_deref()
-    }
-
     /// Returns the options of the crash tests that the flags describe.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Resource use of this process as the operating system reports it. A value that it does not report is absent,
 //! not estimated.
 
+use crate::engine::machine_memory::{field_bytes, machine_bytes};
 use std::{env, fs, time::Duration};
 
 /// Sizes of the memory of this process and of the machine, in bytes; `None` if not reported.
@@ -18,18 +19,13 @@ pub struct Memory {
 /// Returns the memory use of this process; only Linux reports it.
 pub fn memory() -> Memory {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let machine = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let bytes = |name| field_bytes(&status, name);
     Memory {
-        used: bytes(&status, "RssAnon:"),
-        resident: bytes(&status, "VmRSS:"),
-        peak: bytes(&status, "VmHWM:"),
-        total: bytes(&machine, "MemTotal:"),
+        used: bytes("RssAnon:"),
+        resident: bytes("VmRSS:"),
+        peak: bytes("VmHWM:"),
+        total: machine_bytes(),
     }
-}
-
-fn bytes(text: &str, field: &str) -> Option<u64> {
-    let kib = text.lines().find_map(|line| line.strip_prefix(field)?.trim().strip_suffix(" kB"))?;
-    kib.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
 /// Returns the CPU time that this process has used, in the kernel and in user mode.

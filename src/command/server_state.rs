@@ -99,10 +99,12 @@ impl ServerState {
         self.stats.iter().map(|worker| worker.connections.load(Ordering::Relaxed)).sum()
     }
 
-    /// Returns the statistics of the command or subcommand with the index `index` in `names`, summed over all workers;
-    /// `None` if no client has used it.
-    pub fn command_total(&self, index: usize) -> Option<CommandTotal> {
-        CommandTotal::of(self.stats.iter().map(|worker| &**worker), index)
+    /// Returns the commands and subcommands that clients have used, with their statistics, summed over all workers.
+    pub fn used_commands(&self) -> impl Iterator<Item = (&'static str, CommandTotal)> {
+        self.names.iter().enumerate().filter_map(move |(index, name)| {
+            let workers = self.stats.iter().map(|worker| &**worker);
+            Some((*name, CommandTotal::of(workers, index)?))
+        })
     }
 
     /// Returns the rates since an earlier call, at least 100 ms ago. Just after the start or CONFIG RESETSTAT there may

@@ -75,4 +75,9 @@ impl CheckReport {
         }
         Ok(Self { holds: format!("{keys} keys, {bytes} bytes of keys and values"), remark: None })
     }
+
+    /// Replaces the remark of the report.
+    pub fn with_remark(self, remark: &str) -> Self {
+        Self { remark: Some(remark.into()), ..self }
+    }
 }

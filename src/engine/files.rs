@@ -191,14 +191,14 @@ pub fn read_start(path: &Path, most: usize) -> Vec<u8> {
     read.map_or_else(|_| Vec::new(), |_| start)
 }
 
-/// Makes the names in the directory `path` durable: otherwise a file is durable but may have no name, or its old
-/// one.
+/// Syncs a file or a directory. The sync of a directory makes the names in it durable: otherwise a file is durable but
+/// may have no name, or its old one.
 ///
 /// # Errors
 ///
-/// [`Error::Io`] if the directory cannot be opened or synced.
-pub fn sync_dir(path: &Path) -> Result<()> {
-    fs::File::open(path).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", path))
+/// [`Error::Io`] if the file or the directory cannot be opened or synced.
+pub fn sync_path(path: &Path) -> Result<()> {
+    File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("sync", path))
 }
 
 /// Returns the number of bytes allocated on disk below `path` (a file or a directory). Files that vanish meanwhile,
@@ -307,7 +307,7 @@ impl<'a> FirstDirectory<'a> {
             let _best_effort = remove_leftover(&at);
             return Err(Error::io("write", at)(error));
         }
-        sync_dir(path)?;
+        sync_path(path)?;
         Ok(Self { path, mark: Some(mark) })
     }
 
@@ -328,7 +328,7 @@ impl<'a> FirstDirectory<'a> {
         if self.mark.is_some() {
             let at = self.path.join(MARK);
             fs::remove_file(&at).map_err(Error::io("remove", at))?;
-            sync_dir(self.path)?;
+            sync_path(self.path)?;
         }
         Ok(())
     }
@@ -349,10 +349,10 @@ fn write_mark(mut mark: &File, engine: &str) -> io::Result<()> {
 /// [`Error::Io`] if `path` is not a directory, or cannot be created or synced.
 pub fn create_dir(path: &Path) -> Result<()> {
     match fs::create_dir(path) {
-        Ok(()) => sync_dir(parent(path)),
+        Ok(()) => sync_path(parent(path)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {
-            sync_dir(path)?;
-            match sync_dir(parent(path)) {
+            sync_path(path)?;
+            match sync_path(parent(path)) {
                 // A user who may not list the parent did not create the name either.
                 Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => Ok(()),
                 outcome => outcome,
@@ -382,7 +382,7 @@ fn remove_first_files(path: &Path, engine: &'static str, is_first: IsFirst) -> R
         let removed = if is_dir { fs::remove_dir(&at) } else { fs::remove_file(&at) };
         removed.map_err(Error::io("remove", at))?;
     }
-    sync_dir(path)
+    sync_path(path)
 }
 
 /// Directory that an engine fills with subdirectories, created beside its final path under the mark's name: no
@@ -437,7 +437,7 @@ impl FirstTree {
     pub fn end(self) -> Result<()> {
         sync_all(&self.path)?;
         fs::rename(&self.path, &self.place).map_err(Error::io("rename", &self.path))?;
-        sync_dir(&self.directory)
+        sync_path(&self.directory)
     }
 }
 
@@ -448,7 +448,7 @@ fn sync_all(path: &Path) -> Result<()> {
             sync_all(&entry.map_err(Error::io("read", path))?.path())?;
         }
     }
-    File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("sync", path))
+    sync_path(path)
 }
 
 /// Data file of an engine that gets its final name when it is complete.
@@ -499,7 +499,7 @@ impl FirstFile {
     /// [`Error::Io`] if a name cannot be changed or synced.
     pub fn end(self) -> Result<()> {
         fs::rename(&self.path, &self.place).map_err(Error::io("rename", &self.path))?;
-        sync_dir(parent(&self.place))
+        sync_path(parent(&self.place))
     }
 }
 

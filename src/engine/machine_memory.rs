@@ -1,4 +1,4 @@
-//! Memory limit of this process, from the machine or its container.
+//! Memory limit of this process, from the machine or its container, and the sizes in files of `/proc`.
 
 use std::{fs, path::Path};
 
@@ -17,7 +17,15 @@ pub fn memory_bytes() -> Option<u64> {
 
 /// Returns the machine's memory in bytes, or `None` if it cannot be determined.
 pub fn machine_bytes() -> Option<u64> {
-    fs::read_to_string("/proc/meminfo").ok().as_deref().and_then(total)
+    field_bytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")
+}
+
+/// Returns the size, in bytes, of the first line of `text` that begins with `name`, such as `MemTotal: 16 kB` in
+/// `/proc/meminfo`. `None` if there is no such line, or if its unit is not kB.
+pub fn field_bytes(text: &str, name: &str) -> Option<u64> {
+    let size = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = size.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
 }
 
 /// Returns the location of the limit of one line of `/proc/self/cgroup`: the hierarchy, the group in it, the file.
@@ -31,12 +39,6 @@ fn limit_file(line: &str) -> Option<(&'static str, &str, &'static str)> {
         }
         _ => None,
     }
-}
-
-fn total(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kib.checked_mul(1024)
 }
 
 #[cfg(test)]
@@ -54,6 +56,7 @@ mod tests {
 
     #[test]
     fn the_machines_memory_is_read_in_bytes() {
+        let total = |text| field_bytes(text, "MemTotal:");
         assert_eq!(total("MemFree: 1 kB\nMemTotal:       16 kB\n"), Some(16 << 10));
         assert_eq!(total("MemTotal: 16 pages\n"), None);
         assert_eq!(total(""), None);

@@ -14,6 +14,7 @@ pub mod key_value_headers;
 pub mod machine_memory;
 mod memory_table;
 mod mmap_read_ahead;
+mod mutex;
 mod options;
 mod refusal;
 mod registry;
@@ -81,8 +82,11 @@ pub trait Engine: Send + Sync {
         self.info().key_length
     }
 
-    /// Returns `true` if no call to this engine can block on a device (the engine has no files).
-    fn is_memory_only(&self) -> bool;
+    /// Returns `true` if no call to this engine can block on a device (the engine has no files). The default is
+    /// `false`, the value of an engine whose data are always in files or on other machines.
+    fn is_memory_only(&self) -> bool {
+        false
+    }
 
     /// Calls `visit` for each of `keys`, in order, under one snapshot: it sees all of a batch or nothing of it.
     /// `visit` may stop the reading.
@@ -287,12 +291,14 @@ pub trait Engine: Send + Sync {
     }
 
     /// Syncs and closes. No other call may follow; dropping without it behaves like a kill, except that the
-    /// engine's own destructor runs.
+    /// engine's own destructor runs. The default only syncs: the destructor closes the files.
     ///
     /// # Errors
     ///
     /// Errors of [`Engine::sync`].
-    fn close(&self) -> Result<()>;
+    fn close(&self) -> Result<()> {
+        self.sync()
+    }
 }
 
 /// State of an engine's data at one time ([`Engine::snapshot`]). Later commits do not change what it returns.

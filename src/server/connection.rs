@@ -113,7 +113,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             );
         }
         if self.session.after == AfterReply::Shutdown {
-            self.local.shared.request_shutdown();
+            self.local.shared.shutdown.notify_one();
         }
     }
 

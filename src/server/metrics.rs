@@ -181,12 +181,7 @@ impl PrometheusText {
     }
 
     fn commands(&mut self, context: &ServerState) {
-        let used: Vec<(&str, CommandTotal)> = context
-            .names
-            .iter()
-            .enumerate()
-            .filter_map(|(index, name)| Some((*name, context.command_total(index)?)))
-            .collect();
+        let used: Vec<_> = context.used_commands().collect();
         type Figure = fn(&CommandTotal) -> f64;
         let figures: [(&str, &str, Figure); 4] = [
             ("commands_total", "Commands that ran.", |total| total.calls as f64),

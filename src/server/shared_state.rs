@@ -26,14 +26,11 @@ pub(super) struct Shared {
     pub inboxes: Vec<Mailbox>,
     /// Held by the one WAITAOF whose sync runs on a blocking thread, until that sync ends.
     pub waitaof_sync: Arc<tokio::sync::Mutex<()>>,
+    /// Notified when a client has requested SHUTDOWN.
     pub shutdown: Notify,
 }
 
 impl Shared {
-    pub fn request_shutdown(&self) {
-        self.shutdown.notify_one();
-    }
-
     /// Hands commit requests that were executed back to the workers of their connections, waking each worker once.
     pub fn deliver(&self, group: &mut Vec<CommitRequest>) {
         let mut woken = vec![false; self.inboxes.len()];

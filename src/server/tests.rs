@@ -212,10 +212,6 @@ impl Engine for Remote {
         &INFO
     }
 
-    fn is_memory_only(&self) -> bool {
-        false
-    }
-
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> engine::Result<()> {
         self.engine.read(keys, visit)
     }
@@ -249,10 +245,6 @@ impl Engine for Remote {
 
     fn disk_size(&self) -> engine::Result<u64> {
         Ok(0)
-    }
-
-    fn close(&self) -> engine::Result<()> {
-        Ok(())
     }
 }
 

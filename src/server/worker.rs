@@ -8,7 +8,16 @@ use super::{
     worker_state::{DRAIN_TIMEOUT, WorkerState},
 };
 use crate::{command::Session, server::file_limits::blocking_threads};
-use std::{future::poll_fn, io, net::SocketAddr, pin::pin, rc::Rc, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    io,
+    net::SocketAddr,
+    pin::pin,
+    rc::Rc,
+    sync::{Arc, atomic::Ordering},
+    task::Poll,
+    time::Duration,
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     runtime::{self, LocalRuntime},
@@ -22,9 +31,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 
 impl WorkerState {
     async fn serve(self: Rc<Self>, id: u64, incoming: AcceptedStream) {
-        let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
-        self.register(id, waker);
-        let guard = Guard { local: self.clone(), id };
+        let guard = Guard(self.clone());
         let outcome = match incoming {
             AcceptedStream::Tcp(stream, peer) => self.serve_tcp(id, stream, peer).await,
             // Boxed, because the state of the handshake would make every connection larger.
@@ -56,6 +63,8 @@ impl WorkerState {
     ) -> io::Result<()> {
         let Some(acceptor) = &self.shared.access.tls else { return Ok(()) };
         let (stream, session) = self.open(id, stream, peer)?;
+        // A worker that stops wakes its connections, also those that are in the handshake.
+        session.client().set_waker(poll_fn(|cx| Poll::Ready(cx.waker().clone())).await);
         let mut handshake = pin!(timeout(HANDSHAKE, acceptor.accept(stream)));
         let done = poll_fn(|cx| match handshake.as_mut().poll(cx) {
             Poll::Pending if self.is_stopping() => Poll::Ready(None),
@@ -108,15 +117,12 @@ impl WorkerState {
     }
 }
 
-/// Unregisters a connection when it ends, also by a panic.
-struct Guard {
-    local: Rc<WorkerState>,
-    id: u64,
-}
+/// Decrements the worker's number of open connections when a connection ends, also by a panic.
+struct Guard(Rc<WorkerState>);
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.local.unregister(self.id);
+        self.0.stats().connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -3,11 +3,9 @@
 use super::{commit_request::CommitRequest, shared_state::Shared};
 use crate::{command::Stats, server::file_limits::blocking_threads};
 use std::{
-    cell::{Cell, RefCell},
-    collections::HashMap,
+    cell::Cell,
     rc::Rc,
     sync::{Arc, LazyLock, atomic::Ordering},
-    task::Waker,
     time::Duration,
 };
 use tokio::{
@@ -28,8 +26,6 @@ pub(super) struct WorkerState {
     closed: Cell<bool>,
     /// Number of tasks on other threads, such as commits and slow reads, for which connections of this worker wait.
     offloaded: Cell<usize>,
-    /// Waker of the task of each connection, by connection number: wakes all of them when the server stops.
-    wakers: RefCell<HashMap<u64, Waker>>,
     /// Wakes the worker's task that wakes a sleeping commit thread or read thread. That task runs after all connections
     /// that are ready now were served.
     wake_requested: Notify,
@@ -43,27 +39,16 @@ impl WorkerState {
             stopping: Cell::new(false),
             closed: Cell::new(false),
             offloaded: Cell::new(0),
-            wakers: RefCell::default(),
             wake_requested: Notify::new(),
         }
     }
 
-    /// Adds a connection with the number `id`; `waker` wakes its task when the server stops.
-    pub fn register(&self, id: u64, waker: Waker) {
-        self.wakers.borrow_mut().insert(id, waker);
-    }
-
-    /// Removes a connection and decrements the number of open connections.
-    pub fn unregister(&self, id: u64) {
-        self.wakers.borrow_mut().remove(&id);
-        self.stats().connections.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// Marks the worker as stopping, and wakes the tasks of its connections: each answers what it has received, and
-    /// ends.
+    /// Marks the worker as stopping, and wakes the tasks of all connections of the server. Each connection of this
+    /// worker answers what it has received, and ends; those of workers that are not stopping continue to wait.
     pub fn stop(&self) {
         self.stopping.set(true);
-        self.wakers.borrow().values().for_each(Waker::wake_by_ref);
+        // A connection of this worker that is not registered yet has a task that was not polled yet, so it runs later.
+        self.shared.context.clients.wake();
     }
 
     pub fn is_stopping(&self) -> bool {

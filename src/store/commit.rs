@@ -209,7 +209,7 @@ impl Store {
             ends.push(txn.parts());
         }
         let CommitPayload { batch, deadlines, own, .. } = txn.into_written();
-        let outcomes = self.engine.write_parts(&batch, self.policy.is(Fsync::Always));
+        let outcomes = self.engine().write_parts(&batch, self.policy.is(Fsync::Always));
         self.note(&deadlines, own);
         let is_written = outcomes.iter().any(Result::is_ok);
         let mut reported = None;
@@ -372,7 +372,7 @@ impl Store {
     }
 
     pub(super) fn write(&self, batch: &Batch<'_>) -> Result<(), Error> {
-        self.engine.write(batch, self.policy.is(Fsync::Always))?;
+        self.engine().write(batch, self.policy.is(Fsync::Always))?;
         self.note_write();
         Ok(())
     }

@@ -66,16 +66,15 @@ impl<W> Default for CommitQueue<W> {
     }
 }
 
-impl<W> State<W> {
-    /// Moves the oldest commit requests to `group`, at most `most` bytes of them, or one. `size` returns the bytes of a
-    /// request. A request stays in the queue if it has a key in common with a group in progress, or with an earlier
-    /// request that stays. One that may use any key becomes a group of its own, once no other group is in progress.
-    /// Returns the hashes of the group's keys.
-    fn take(&mut self, group: &mut Vec<W>, most: usize, size: impl Fn(&W) -> usize) -> Vec<u64> {
+impl<W: Work> State<W> {
+    /// Moves the oldest commit requests to `group`, at most `most` bytes of them, or one. A request stays in the queue
+    /// if it has a key in common with a group in progress, or with an earlier request that stays. One that may use any
+    /// key becomes a group of its own, once no other group is in progress. Returns the hashes of the group's keys.
+    fn take(&mut self, group: &mut Vec<W>, most: usize) -> Vec<u64> {
         let (mut index, mut bytes, mut taken) = (0, 0, Vec::new());
         let mut blocked = HashSet::<u64>::new();
         while let Some(Waiting { work, keys }) = self.waiting.get(index).filter(|_| !self.has_any_key) {
-            let size = size(work);
+            let size = work.bytes();
             if bytes + size > most && !group.is_empty() {
                 break;
             }
@@ -131,25 +130,30 @@ impl<W> CommitQueue<W> {
         self.wake.notify_all();
     }
 
-    /// Calls `carry_out` with group after group of at most `most` bytes of requests (or one request), until the queue
-    /// is closed and empty. `size` returns the bytes of a request. The other arguments are those of
-    /// [`CommitQueue::run`].
-    pub fn serve_sized(
-        &self,
-        most: usize,
-        size: impl Fn(&W) -> usize,
-        clients: impl Fn() -> usize,
-        mut carry_out: impl FnMut(&mut [W]),
-        mut deliver: impl FnMut(&mut Vec<W>, Duration),
-    ) {
-        let take = |state: &mut State<W>, group: &mut Vec<W>| state.take(group, most, &size);
-        let (mut group, mut keys) = (Vec::new(), None);
-        while self.take_group(&mut group, &mut keys, &clients, &take) {
-            let begin = Instant::now();
-            carry_out(&mut group);
-            deliver(&mut group, begin.elapsed());
-            group.clear();
+    /// Lets the workers run first as long as that makes the group larger, if they share a core with this thread: what
+    /// they add later would cost a sync of its own, and wake-ups in the middle of this group's commit. On a core of
+    /// its own this thread goes on at once. But with all clients in one group the workers have nothing to do while it
+    /// is synced. From a quarter of the clients on two groups take turns; from half on, the smaller of the two would
+    /// wait and join the larger.
+    fn let_workers_run_first<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State<W>>,
+        clients: &impl Fn() -> usize,
+    ) -> MutexGuard<'s, State<W>> {
+        let (mut seen, enough) = (0, clients() / 4);
+        while state.waiting.len() > seen && state.waiting.len() < enough {
+            seen = state.waiting.len();
+            drop(state);
+            yield_now();
+            state = self.lock();
         }
+        state
+    }
+
+    /// Locks the state. No code that can panic runs under this lock (of requests, only their sizes are asked for), so
+    /// poisoning is ignored.
+    fn lock(&self) -> MutexGuard<'_, State<W>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -187,23 +191,27 @@ impl<W: Work> CommitQueue<W> {
         &self,
         most: usize,
         clients: impl Fn() -> usize,
-        carry_out: impl FnMut(&mut [W]),
-        deliver: impl FnMut(&mut Vec<W>, Duration),
+        mut carry_out: impl FnMut(&mut [W]),
+        mut deliver: impl FnMut(&mut Vec<W>, Duration),
     ) {
-        self.serve_sized(most, Work::bytes, clients, carry_out, deliver);
+        let (mut group, mut keys) = (Vec::new(), None);
+        while self.take_group(&mut group, &mut keys, most, &clients) {
+            let begin = Instant::now();
+            carry_out(&mut group);
+            deliver(&mut group, begin.elapsed());
+            group.clear();
+        }
     }
-}
 
-impl<W> CommitQueue<W> {
-    /// Waits for commit requests and moves a group of them to `group` with `take`. Returns `false` if the queue is
-    /// closed and empty. `keys` contains the hashes of the keys of the thread's group before, which it releases, and
-    /// after the call those of the new group.
+    /// Waits for commit requests and moves a group of at most `most` bytes of them, or one, to `group`. Returns `false`
+    /// if the queue is closed and empty. `keys` contains the hashes of the keys of the thread's group before, which it
+    /// releases, and after the call those of the new group.
     fn take_group(
         &self,
         group: &mut Vec<W>,
         keys: &mut Option<Vec<u64>>,
+        most: usize,
         clients: &impl Fn() -> usize,
-        take: &impl Fn(&mut State<W>, &mut Vec<W>) -> Vec<u64>,
     ) -> bool {
         let mut state = self.lock();
         if let Some(keys) = keys.take() {
@@ -213,7 +221,7 @@ impl<W> CommitQueue<W> {
             let mut taken = Vec::new();
             if !state.waiting.is_empty() {
                 state = self.let_workers_run_first(state, clients);
-                taken = take(&mut state, group);
+                taken = state.take(group, most);
             }
             if !group.is_empty() {
                 state.groups += 1;
@@ -232,31 +240,5 @@ impl<W> CommitQueue<W> {
             state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.idle -= 1;
         }
-    }
-
-    /// Lets the workers run first as long as that makes the group larger, if they share a core with this thread: what
-    /// they add later would cost a sync of its own, and wake-ups in the middle of this group's commit. On a core of
-    /// its own this thread goes on at once. But with all clients in one group the workers have nothing to do while it
-    /// is synced. From a quarter of the clients on two groups take turns; from half on, the smaller of the two would
-    /// wait and join the larger.
-    fn let_workers_run_first<'s>(
-        &'s self,
-        mut state: MutexGuard<'s, State<W>>,
-        clients: &impl Fn() -> usize,
-    ) -> MutexGuard<'s, State<W>> {
-        let (mut seen, enough) = (0, clients() / 4);
-        while state.waiting.len() > seen && state.waiting.len() < enough {
-            seen = state.waiting.len();
-            drop(state);
-            yield_now();
-            state = self.lock();
-        }
-        state
-    }
-
-    /// Locks the state. No code that can panic runs under this lock (of requests, only their sizes are asked for), so
-    /// poisoning is ignored.
-    fn lock(&self) -> MutexGuard<'_, State<W>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -342,7 +342,7 @@ impl Store {
             Err(error) => log::log!(level, "active expiration passes over a value: {error}"),
         });
         let more = match step {
-            Err(Error::Engine(error)) if self.corrupt_reads.is_corruption(&error) => {
+            Err(Error::Engine(error)) if self.reads.is_corruption(&error) => {
                 // The engine names no key. The keys that are skipped expire when a command reads them.
                 if !walk.has_skipped() {
                     log::log!(level, "active expiration passes over some keys: {error}");

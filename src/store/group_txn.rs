@@ -53,7 +53,7 @@ pub struct Txn<'g> {
 impl<'g> Txn<'g> {
     pub(super) fn new(store: &'g Store, arena: &'g Bump, batch: Batch<'g>, own: MarkerRecords) -> Self {
         let (min_key, max_key) = store.engine().key_limits();
-        let (fault, watched) = (store.read_only_cause(), store.watches().any());
+        let (fault, watched) = (store.read_only_cause(), store.watches.any());
         let (space, moment, deadlines) = (Database::default(), ExpirationClock::default(), Vec::new());
         Self {
             store,
@@ -417,7 +417,7 @@ impl<'g> Txn<'g> {
     #[cold]
     fn touch_all(&mut self, database: Option<Database>) -> Result<(), Error> {
         let is_in = |stored: &[u8]| database.is_none_or(|database| database.decode_key(stored).is_some());
-        for stored in self.store.watches().keys().into_iter().filter(|stored| is_in(stored)) {
+        for stored in self.store.watches.keys().into_iter().filter(|stored| is_in(stored)) {
             let is_there = |txn: &mut Self| match txn.entry_of(&stored, |entry| entry.is_some()) {
                 Err(error) if error.index_of_value().is_some() => Ok(true),
                 found => found,
@@ -431,7 +431,7 @@ impl<'g> Txn<'g> {
 
     #[cold]
     fn touch(&mut self, stored: &'g [u8]) {
-        self.touched.extend(self.store.watches().bump_version(stored));
+        self.touched.extend(self.store.watches.bump_version(stored));
     }
 
     /// Begins to watch `key`, and returns its present state for the comparison in a later commit. Returns `None` if the
@@ -441,7 +441,7 @@ impl<'g> Txn<'g> {
     ///
     /// Errors of [`Store::read`]; with one writing process, a value that cannot be read is no error.
     pub fn watch(&mut self, key: &[u8], watched: &HashSet<Watch>) -> Result<Option<Watch>, Error> {
-        let (arena, watches) = (Bump::new(), self.store.watches());
+        let (arena, watches) = (Bump::new(), &self.store.watches);
         let stored = self.space.encode_key(key, &arena);
         if watched.contains(stored) {
             return Ok(None);
@@ -469,7 +469,7 @@ impl<'g> Txn<'g> {
     ///
     /// Errors of [`Store::read`], if other processes write to the same data.
     pub fn are_unchanged(&mut self, watched: &HashSet<Watch>) -> Result<bool, Error> {
-        let watches = self.store.watches();
+        let watches = &self.store.watches;
         for watch in watched {
             let is_over = watch.deadline != 0 && watch.deadline <= self.now();
             if is_over || !watches.is_unchanged(watch) {

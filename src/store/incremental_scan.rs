@@ -35,11 +35,11 @@ impl IncrementalScan {
             if left > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
         if !store.info().capabilities.ordered {
-            self.position = store.walk_each(self.position, visit)?;
+            self.position = store.reads.walk_each(self.position, visit)?;
             return Ok(self.position > 0);
         }
         let start = self.from.as_ref().map(Vec::as_slice);
-        let outcome = store.scan_each(KeyRange { start, end: Bound::Unbounded }, visit);
+        let outcome = store.reads.scan_each(KeyRange { start, end: Bound::Unbounded }, visit);
         self.from = reached.map_or_else(|| self.from.clone(), Bound::Excluded);
         outcome?;
         Ok(left == 0)

@@ -56,7 +56,7 @@ impl Store {
     fn count_all(&self, begin: Instant) -> Result<Option<KeyCounts>, Error> {
         let (mut counts, moment) = (KeyCounts::new(), ExpirationClock::default());
         let (mut visited, mut is_late) = (0_u64, false);
-        self.scan_each(KeyRange::ALL, &mut |stored, value| {
+        self.reads.scan_each(KeyRange::ALL, &mut |stored, value| {
             visited += 1;
             is_late = visited.is_multiple_of(KEYS_PER_CLOCK_READ) && begin.elapsed() > COUNT_LIMIT;
             if is_late {

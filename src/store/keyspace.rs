@@ -128,9 +128,9 @@ impl Store {
         if !self.info().capabilities.ordered {
             return self.walk_without_order(space, cursor, count, visit);
         }
-        let place = self.cursors().find(space, cursor);
+        let place = self.cursors.find(space, cursor);
         let next = self.walk_in_order(space, place, count, visit)?;
-        Ok(next.map_or(0, |place| self.cursors().keep(space, place, cursor)))
+        Ok(next.map_or(0, |place| self.cursors.keep(space, place, cursor)))
     }
 
     fn walk_in_order(
@@ -151,7 +151,7 @@ impl Store {
                 range.start = Bound::Excluded(key);
             }
             let mut reached = None;
-            self.scan_each(range, &mut |stored, value| {
+            self.reads.scan_each(range, &mut |stored, value| {
                 let Some(key) = space.decode_key(stored) else { return ControlFlow::Continue(()) };
                 left -= 1;
                 let after = visit(stored, key, value);

@@ -4,7 +4,7 @@
 mod cached_key_counts;
 mod commit;
 mod commit_queue;
-mod corrupt_reads;
+mod counted_reads;
 mod database_keys;
 mod expiration_clock;
 mod expiry;
@@ -34,10 +34,10 @@ mod unordered_scan;
 mod watch;
 mod write_set;
 
-use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, VisitEach, VisitKey, VisitValue};
+use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, VisitValue};
 use bumpalo::Bump;
 use cached_key_counts::CachedKeyStats;
-use corrupt_reads::{CorruptReads, VisitRead};
+use counted_reads::CountedReads;
 use database_keys::MarkerRecords;
 use fsync_policy::FsyncPolicy;
 use raw_scan::Source;
@@ -171,7 +171,7 @@ pub trait Work: Send {
 /// Engine, its fsync policy, the age of unsynced writes, and what the keyspace layer keeps in memory: expiration
 /// times, SCAN cursors, watched keys, key counts. The commit queue is outside.
 pub struct Store {
-    engine: Box<dyn Engine>,
+    reads: CountedReads,
     /// `true` if an atomic operation may use keys of one hash slot only.
     sharded: bool,
     policy: FsyncPolicy,
@@ -196,7 +196,6 @@ pub struct Store {
     unordered_scans: UnorderedScans,
     watches: WatchTable,
     counted: CachedKeyStats,
-    corrupt_reads: CorruptReads,
     /// Marker records (of expirations and of key headers) that the data hold, as [`MarkerRecords::bits`].
     own: AtomicU8,
 }
@@ -216,10 +215,9 @@ impl Store {
     /// Creates a store over an open engine, with the fsync policy `fsync`. If the marker records cannot be read, it
     /// is read-only.
     pub fn new(engine: Box<dyn Engine>, fsync: Fsync) -> Self {
-        let is_local = !engine.info().capabilities.multi_writer;
         let store = Self {
             sharded: engine.info().capabilities.hash_slots,
-            engine,
+            reads: CountedReads::new(engine),
             policy: FsyncPolicy::new(fsync),
             fault: OnceLock::new(),
             is_full: AtomicBool::new(false),
@@ -232,7 +230,6 @@ impl Store {
             unordered_scans: UnorderedScans::default(),
             watches: WatchTable::default(),
             counted: CachedKeyStats::default(),
-            corrupt_reads: CorruptReads::new(is_local),
             own: AtomicU8::new(0),
         };
         if store.is_shared() {
@@ -252,23 +249,23 @@ impl Store {
 
     /// Returns the static description of the engine.
     pub fn info(&self) -> &'static Info {
-        self.engine.info()
+        self.engine().info()
     }
 
     /// Returns `true` if the engine has no files, so that commits never wait for a device and any thread may run
     /// them.
     pub fn is_memory_only(&self) -> bool {
-        self.engine.is_memory_only()
+        self.engine().is_memory_only()
     }
 
     /// Returns `true` if other processes may write to the same data.
     pub fn is_shared(&self) -> bool {
-        self.engine.info().capabilities.multi_writer
+        self.engine().info().capabilities.multi_writer
     }
 
     /// Returns `true` if reads may wait for a device or the network.
     pub fn reads_may_wait(&self) -> bool {
-        !self.is_memory_only() && !self.engine.info().capabilities.memory_resident
+        !self.is_memory_only() && !self.engine().info().capabilities.memory_resident
     }
 
     /// Returns `true` if an atomic operation may use keys of one hash slot only.
@@ -300,54 +297,30 @@ impl Store {
     /// Errors of [`Engine::read`].
     #[inline]
     pub fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<(), Error> {
-        Ok(self.engine.read(keys, visit).map_err(|error| self.corrupt_reads.count(error))?)
+        Ok(self.engine().read(keys, visit).map_err(|error| self.reads.count(error))?)
     }
 
     /// Returns the number of reads that failed because data are corrupt, since the start.
     pub fn corrupt_reads(&self) -> u64 {
-        self.corrupt_reads.get()
+        self.reads.corrupt()
     }
 
     /// Returns the engine, in its current state, as a source of scans.
     fn source(&self) -> Source<'_, '_> {
-        Source::Engine(&*self.engine, &self.corrupt_reads)
-    }
-
-    /// Reads keys like [`Store::read`], but continues after a value that cannot be read: `visit` gets its error, and
-    /// the remaining keys are read under a later snapshot.
-    fn read_each(&self, keys: &[&[u8]], visit: &mut VisitRead<'_>) -> Result<(), Error> {
-        Ok(self.corrupt_reads.read_each(&*self.engine, keys, visit)?)
-    }
-
-    /// Visits the pairs of `range`, also those behind a value that cannot be read, and counts corrupt reads: see
-    /// [`Engine::scan_each`].
-    fn scan_each(&self, range: KeyRange<'_>, visit: &mut VisitEach<'_>) -> engine::Result<()> {
-        self.corrupt_reads.scan_each(&*self.engine, range, visit)
-    }
-
-    /// Runs one step of an incremental scan at `position`, also behind values that cannot be read, and counts
-    /// corrupt reads: see [`Engine::walk_each`].
-    fn walk_each(&self, position: u64, visit: &mut VisitEach<'_>) -> engine::Result<u64> {
-        self.corrupt_reads.walk_each(&*self.engine, position, visit)
-    }
-
-    /// Runs one step of an incremental scan of the keys at `position`, and counts corrupt reads: see
-    /// [`Engine::walk_keys`].
-    fn walk_keys(&self, position: u64, visit: &mut VisitKey<'_>) -> engine::Result<u64> {
-        self.corrupt_reads.walk_keys(&*self.engine, position, visit)
+        Source::Engine(&self.reads)
     }
 
     /// Returns for each of `keys` its value (`Some(None)`: absent), or `None` if it cannot be read without waiting
     /// for a machine that does not reply: see [`Engine::read_now`].
     pub fn read_now(&self, keys: &[&[u8]]) -> Vec<Option<Option<Vec<u8>>>> {
-        self.engine.read_now(keys)
+        self.engine().read_now(keys)
     }
 
     /// Prefetches the values of `keys` into the cache and returns `keys.len()`. Errors are ignored: the read that
     /// follows reports them.
     pub fn fetch(&self, keys: &[Vec<u8>]) -> usize {
         let keys: Vec<_> = keys.iter().map(Vec::as_slice).collect();
-        let _read_again = self.engine.read(&keys, &mut |_, value| {
+        let _read_again = self.engine().read(&keys, &mut |_, value| {
             // An engine with a memory map reads a page from the device when the page is touched.
             black_box(value.unwrap_or_default().iter().step_by(PAGE).fold(0, |sum, byte| sum ^ byte));
             ControlFlow::Continue(())
@@ -362,7 +335,7 @@ impl Store {
     ///
     /// Errors of [`Engine::read_large`].
     pub fn read_long(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<(), Error> {
-        Ok(self.engine.read_large(keys, visit).map_err(|error| self.corrupt_reads.count(error))?)
+        Ok(self.engine().read_large(keys, visit).map_err(|error| self.reads.count(error))?)
     }
 
     /// Returns the keys of the database `space` for reads, each of which has a snapshot of its own.
@@ -375,7 +348,7 @@ impl Store {
     pub(crate) fn count_keys(&self, space: Database) -> Result<u64, Error> {
         let own = self.own();
         if !own.contains(MarkerRecords::KEY_HEADERS) {
-            let all = if space == Database::default() { self.engine.count()? } else { own.len() };
+            let all = if space == Database::default() { self.engine().count()? } else { own.len() };
             return Ok(all.saturating_sub(own.len()));
         }
         let mut count = 0;
@@ -407,13 +380,13 @@ impl Store {
     fn load_markers(&self) {
         let mut own = MarkerRecords::default();
         let keys = MarkerRecords::ALL.map(|(_, key)| key);
-        let found = self.read_each(&keys, &mut |index, value| {
+        let found = self.reads.read_each(&keys, &mut |index, value| {
             // A record whose value cannot be read exists, or may exist.
             if let (Some((record, _)), Ok(Some(_)) | Err(_)) = (MarkerRecords::ALL.get(index), value) {
                 own.add(*record);
             }
         });
-        if let Err(error) = found {
+        if let Err(error) = found.map_err(Error::from) {
             // With all records set, no key is taken for absent, and a read-only store writes nothing that relies on
             // them.
             log::error!("cannot read the records of databases and deadlines: {error}");
@@ -431,27 +404,20 @@ impl Store {
         &self.expiry
     }
 
+    #[inline]
     pub(crate) fn engine(&self) -> &dyn Engine {
-        &*self.engine
+        &*self.reads.engine
     }
 
     /// Returns the engine without closing it.
     #[cfg(feature = "bench")]
     pub(crate) fn into_engine(self) -> Box<dyn Engine> {
-        self.engine
+        self.reads.engine
     }
 
     /// Ends the watch of a key that [`Txn::watch`] began.
     pub fn unwatch(&self, watch: &Watch) {
         self.watches.remove(watch);
-    }
-
-    fn watches(&self) -> &WatchTable {
-        &self.watches
-    }
-
-    fn cursors(&self) -> &ScanCursors {
-        &self.cursors
     }
 
     /// Returns the size of the engine's files in bytes: see [`Engine::disk_size`].
@@ -460,12 +426,12 @@ impl Store {
     ///
     /// Errors of [`Engine::disk_size`].
     pub fn disk_size(&self) -> Result<u64, Error> {
-        Ok(self.engine.disk_size()?)
+        Ok(self.engine().disk_size()?)
     }
 
     /// Returns the gauges of the engine, values that it reports about itself: see [`Engine::gauges`].
     pub fn figures(&self) -> Vec<engine::Gauge> {
-        self.engine.gauges()
+        self.engine().gauges()
     }
 
     /// Starts a rewrite of the append-only file: see [`Engine::rewrite_log`].
@@ -474,7 +440,7 @@ impl Store {
     ///
     /// Errors of [`Engine::rewrite_log`].
     pub fn rewrite(&self) -> Result<(), Error> {
-        Ok(self.engine.rewrite_log()?)
+        Ok(self.engine().rewrite_log()?)
     }
 
     /// Flushes and syncs the engine, and waits until it has no background work left: see [`Engine::quiesce`].
@@ -483,7 +449,7 @@ impl Store {
     ///
     /// Errors of [`Engine::quiesce`].
     pub fn settle(&self) -> Result<(), Error> {
-        Ok(self.engine.quiesce()?)
+        Ok(self.engine().quiesce()?)
     }
 
     /// Syncs and closes the engine. No other call may follow.
@@ -492,6 +458,6 @@ impl Store {
     ///
     /// Errors of [`Engine::close`].
     pub fn close(&self) -> Result<(), Error> {
-        Ok(self.engine.close()?)
+        Ok(self.engine().close()?)
     }
 }

@@ -167,10 +167,6 @@ impl Engine for Shared {
         (0, 1000)
     }
 
-    fn is_memory_only(&self) -> bool {
-        false
-    }
-
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> engine::Result<()> {
         self.start().read(keys, visit)
     }
@@ -197,10 +193,6 @@ impl Engine for Shared {
 
     fn disk_size(&self) -> engine::Result<u64> {
         Ok(0)
-    }
-
-    fn close(&self) -> engine::Result<()> {
-        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Scans of the stored pairs of one database.
 
-use super::{corrupt_reads::CorruptReads, database_keys::Database};
-use crate::engine::{Engine, KeyRange, Result, Transaction, VisitEach};
+use super::{counted_reads::CountedReads, database_keys::Database};
+use crate::engine::{KeyRange, Result, Transaction, VisitEach};
 use std::ops::ControlFlow;
 
 /// Maximum number of keys whose values [`visit_listed`] reads with one call of the engine.
@@ -13,8 +13,8 @@ pub(super) type VisitStored<'v> = dyn FnMut(&[u8], &[u8], Result<&[u8]>) -> Cont
 
 /// Source of the stored pairs that a scan visits.
 pub(super) enum Source<'s, 't> {
-    /// Engine in its current state, and the counter of its corrupt reads.
-    Engine(&'s dyn Engine, &'s CorruptReads),
+    /// Engine in its current state.
+    Engine(&'s CountedReads),
     /// Transaction, and `true` if it scans in ascending order of the keys.
     Shared(&'s mut (dyn Transaction + 't), bool),
 }
@@ -22,14 +22,14 @@ pub(super) enum Source<'s, 't> {
 impl Source<'_, '_> {
     fn is_ordered(&self) -> bool {
         match self {
-            Self::Engine(engine, _) => engine.info().capabilities.ordered,
+            Self::Engine(reads) => reads.engine.info().capabilities.ordered,
             Self::Shared(_, is_ordered) => *is_ordered,
         }
     }
 
     fn raw_scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEach<'_>) -> Result<()> {
         match self {
-            Self::Engine(engine, corrupt_reads) => corrupt_reads.scan_each(*engine, range, visit),
+            Self::Engine(reads) => reads.scan_each(range, visit),
             Self::Shared(transaction, _) => transaction.scan(range, &mut |key, value| visit(key, Ok(value))),
         }
     }
@@ -78,15 +78,15 @@ pub(super) fn sample(
     random: u64,
     visit: &mut VisitStored<'_>,
 ) -> Result<()> {
-    let Source::Engine(engine, corrupt_reads) = source else { return Ok(()) };
-    if engine.info().capabilities.ordered {
+    let Source::Engine(reads) = source else { return Ok(()) };
+    if reads.engine.info().capabilities.ordered {
         return Ok(());
     }
     let mut position = random;
     loop {
         let mut listed = Vec::<Box<[u8]>>::new();
         let mut visited = 0;
-        position = corrupt_reads.walk_keys(engine, position, &mut |stored| {
+        position = reads.walk_keys(position, &mut |stored| {
             if space.decode_key(stored).is_some() {
                 listed.push(stored.into());
             }
@@ -99,7 +99,7 @@ pub(super) fn sample(
         let first = usize::try_from(random >> 32).unwrap_or(0) % listed.len().max(1);
         listed.rotate_left(first);
         let keys: Vec<&[u8]> = listed.iter().map(|stored| &**stored).collect();
-        if visit_listed(engine, corrupt_reads, space, &keys, visit)?.is_break() || position == 0 {
+        if visit_listed(reads, space, &keys, visit)?.is_break() || position == 0 {
             return Ok(());
         }
     }
@@ -107,15 +107,14 @@ pub(super) fn sample(
 
 /// Reads the values of stored keys, and calls `visit` for those keys that still exist, until it stops.
 pub(super) fn visit_listed(
-    engine: &dyn Engine,
-    corrupt_reads: &CorruptReads,
+    reads: &CountedReads,
     space: Database,
     keys: &[&[u8]],
     visit: &mut VisitStored<'_>,
 ) -> Result<ControlFlow<()>> {
     let mut after = ControlFlow::Continue(());
     for keys in keys.chunks(MAX_LOOKUP_KEYS) {
-        corrupt_reads.read_each(engine, keys, &mut |index, value| {
+        reads.read_each(keys, &mut |index, value| {
             if after.is_continue()
                 && let (Some(stored), Some(value)) = (keys.get(index), value.transpose())
                 && let Some(key) = space.decode_key(stored)

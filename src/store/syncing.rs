@@ -26,7 +26,7 @@ impl Store {
         // Between two commits, so that each commit has one policy as a whole.
         let between_commits = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.is_memory_only() {
-            self.engine.set_fsync(fsync)?;
+            self.engine().set_fsync(fsync)?;
         }
         self.policy.set(fsync);
         drop(between_commits);
@@ -91,7 +91,7 @@ impl Store {
     /// Waits for a running sync, and runs another unless all writes before [`Store::syncs_begun`] returned `begun` are
     /// covered then. A failure is logged and makes the store read-only.
     fn run_sync(&self, begun: u64) {
-        let sync = || match panic::catch_unwind(AssertUnwindSafe(|| self.engine.sync())) {
+        let sync = || match panic::catch_unwind(AssertUnwindSafe(|| self.engine().sync())) {
             Ok(outcome) => outcome.map_err(|error| {
                 let _first = self.fault.set(error.to_string());
                 Error::Engine(error)

@@ -58,10 +58,6 @@ impl Engine for Limited {
         self.engine.key_limits()
     }
 
-    fn is_memory_only(&self) -> bool {
-        false
-    }
-
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> engine::Result<()> {
         if self.unreadable {
             return Err(engine::Error::Library { engine: "limited", message: "unreadable".into() });

@@ -72,7 +72,7 @@ impl Keyspace for Txn<'_> {
             return Ok(after);
         }
         let (keys, mut before) = (ours.map(|(stored, _)| *stored).collect::<Vec<_>>(), 0);
-        store.read_each(&keys, &mut |_, value| {
+        store.reads.read_each(&keys, &mut |_, value| {
             before += u64::from(!matches!(value, Ok(None)));
         })?;
         Ok(store.count_keys(space)?.saturating_sub(before) + after)

@@ -63,7 +63,7 @@ impl Store {
         let (start, mut list) = (next.part(), KeyList::default());
         // The limit also counts keys of other databases, of which there may be many.
         let mut left = count.max(MAX_LOOKUP_KEYS);
-        let end = self.walk_keys(start, &mut |stored| {
+        let end = self.reads.walk_keys(start, &mut |stored| {
             if space.decode_key(stored).is_some() {
                 list.push(next, stored);
             }
@@ -101,7 +101,7 @@ impl Store {
             let _visited = visit(stored, key, value);
             ControlFlow::Continue(())
         };
-        let _all = visit_listed(&*self.engine, &self.corrupt_reads, space, &keys, each)?;
+        let _all = visit_listed(&self.reads, space, &keys, each)?;
         Ok(())
     }
 }

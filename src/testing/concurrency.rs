@@ -25,14 +25,9 @@ fn read_all(open: &Open, keys: &[&[u8]], done: &AtomicBool, seen: &AtomicUsize) 
 /// Scans all keys until `done` is set, and checks that no scan returns values of two batches.
 fn scan_all(open: &Open, done: &AtomicBool, seen: &AtomicUsize) {
     while !done.load(Ordering::Relaxed) {
-        let mut values = BTreeSet::new();
-        let mut keys = 0;
-        let mut visit = |_: &[u8], value: &[u8]| {
-            keys += 1;
-            values.insert(value.to_vec());
-            ControlFlow::Continue(())
-        };
-        open.engine().scan(KeyRange::ALL, &mut visit).unwrap();
+        let pairs = open.all();
+        let keys = pairs.len();
+        let values: BTreeSet<_> = pairs.into_iter().map(|(_, value)| value).collect();
         assert_eq!(keys, KEYS, "{}: a scan saw half a batch", open.cell);
         assert_eq!(values.len(), 1, "{}: a scan saw parts of several batches: {values:?}", open.cell);
         assert_eq!(open.count(), KEYS as u64, "{}: a count saw half a batch", open.cell);
@@ -135,14 +130,9 @@ fn look_at_all(open: &Open, names: &[Vec<u8>], done: &AtomicBool, looks: &Atomic
             let values: BTreeSet<_> = open.read(keys).into_iter().collect();
             assert_eq!(values.len(), 1, "{}: a read saw half a batch: {values:?}", open.cell);
         }
-        let mut values = BTreeSet::new();
-        let mut keys = 0;
-        let mut visit = |_: &[u8], value: &[u8]| {
-            keys += 1;
-            values.insert(value.to_vec());
-            ControlFlow::Continue(())
-        };
-        open.engine().scan(KeyRange::ALL, &mut visit).unwrap();
+        let pairs = open.all();
+        let keys = pairs.len();
+        let values: BTreeSet<_> = pairs.into_iter().map(|(_, value)| value).collect();
         assert_eq!((keys, values.len()), (LARGE_BATCH_KEYS, 1), "{}: a scan saw half a batch", open.cell);
         assert_eq!(open.count(), LARGE_BATCH_KEYS as u64, "{}: a count saw half a batch", open.cell);
         looks.fetch_add(1, Ordering::Relaxed);

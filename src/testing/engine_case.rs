@@ -1,7 +1,8 @@
 //! Engines and settings under test, and an open engine with its files.
 
 use crate::engine::{
-    Batch, ClusterAccess, Engine, Fsync, Info, KeyRange, Kind, Location, LossClass, OpenOptions, Result,
+    Batch, ClusterAccess, Engine, Error, Fsync, Info, KeyRange, Kind, Location, LossClass, OpenOptions,
+    Result,
 };
 use std::{
     collections::BTreeSet,
@@ -60,6 +61,14 @@ pub fn scratch() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
+/// Returns the names of the entries of a directory, sorted.
+pub fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
 /// Returns the options of most tests: a cache of 16 MiB, a map of at most 256 MiB, no limit of open files.
 pub fn options(path: impl Into<PathBuf>, fsync: Fsync) -> OpenOptions {
     OpenOptions {
@@ -67,6 +76,23 @@ pub fn options(path: impl Into<PathBuf>, fsync: Fsync) -> OpenOptions {
         map_size: 256 << 20,
         max_files: u64::MAX,
         ..OpenOptions::new(Location::Path(path.into()), fsync)
+    }
+}
+
+/// Opens the data at `path` under `fsync always`, with the [`options`] of most tests.
+///
+/// # Errors
+///
+/// Errors of [`Kind::open`].
+pub fn open_at(kind: &Kind, path: &Path) -> Result<Box<dyn Engine>> {
+    kind.open(&options(path, Fsync::Always))
+}
+
+/// Returns the error of [`open_at`], and panics if the engine opens the data.
+pub fn error_at(kind: &Kind, path: &Path) -> Error {
+    match open_at(kind, path) {
+        Ok(_) => panic!("{} opened {}", kind.info.name, path.display()),
+        Err(error) => error,
     }
 }
 
@@ -204,9 +230,7 @@ impl Open {
 
     /// Writes one pair, with a sync if the fsync policy of the case is `always`; panics if that fails.
     pub fn put(&self, key: &[u8], value: &[u8]) {
-        let mut batch = Batch::default();
-        batch.put(key, value);
-        self.engine().write(&batch, self.cell.fsync == Fsync::Always).unwrap();
+        self.write(|batch| batch.put(key, value));
     }
 
     /// Reads `keys` in one call, and returns the value of each (`None`: absent).

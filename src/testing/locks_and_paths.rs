@@ -1,24 +1,11 @@
 //! Tests of locks, of foreign files, and of paths that cannot be used.
 
-use super::engine_case::{Open, for_each_on_disk, options, pairs, scratch};
-use crate::engine::{Batch, Engine, Error, Fsync, Kind, Result};
+use super::engine_case::{Open, error_at, for_each_on_disk, open_at, pairs, scratch};
+use crate::engine::{Batch, Error, Fsync, Kind};
 use std::{
-    fs,
-    path::Path,
-    thread,
+    fs, thread,
     time::{Duration, Instant},
 };
-
-fn open_at(kind: &Kind, path: &Path) -> Result<Box<dyn Engine>> {
-    kind.open(&options(path, Fsync::Always))
-}
-
-fn error_at(kind: &Kind, path: &Path) -> Error {
-    match open_at(kind, path) {
-        Ok(_) => panic!("{} opened {}", kind.info.name, path.display()),
-        Err(error) => error,
-    }
-}
 
 /// Tests that data in use are locked, also against this process. (Tests of the program cover locks against other
 /// processes.)

@@ -1,10 +1,9 @@
 //! Tests of several threads that write at the same time, for engines that allow it.
 
 use super::engine_case::{EngineCase, Open, for_each};
-use crate::engine::{Batch, Fsync, KeyRange, Kind, Writers};
+use crate::engine::{Fsync, Kind, Writers};
 use std::{
     collections::BTreeSet,
-    ops::ControlFlow,
     sync::atomic::{AtomicUsize, Ordering},
     thread,
 };
@@ -37,21 +36,9 @@ fn all_at_once(open: &Open, write: impl Fn(u32, u32) + Sync) {
     });
 }
 
-fn write<'k>(open: &Open, fill: impl FnOnce(&mut Batch<'k>)) {
-    let mut batch = Batch::default();
-    fill(&mut batch);
-    open.engine().write(&batch, open.cell.fsync == Fsync::Always).unwrap();
-}
-
 /// Returns the distinct values of all keys: only one, unless batches were mixed.
 fn values(open: &Open) -> BTreeSet<Vec<u8>> {
-    let mut values = BTreeSet::new();
-    let mut visit = |_: &[u8], value: &[u8]| {
-        values.insert(value.to_vec());
-        ControlFlow::Continue(())
-    };
-    open.engine().scan(KeyRange::ALL, &mut visit).unwrap();
-    values
+    open.all().into_iter().map(|(_, value)| value).collect()
 }
 
 /// Tests that batches of several threads are applied atomically.
@@ -63,7 +50,7 @@ pub fn batches_of_many_threads_stay_whole(kind: &'static Kind) {
         all_at_once(&open, |thread, round| {
             let value = [thread.to_be_bytes(), round.to_be_bytes()].concat();
             // Half of the threads write in reverse order: an engine that locks key by key would mix the batches.
-            write(&open, |batch| match thread % 2 {
+            open.write(|batch| match thread % 2 {
                 0 => keys.iter().for_each(|key| batch.put(key, &value)),
                 _ => keys.iter().rev().for_each(|key| batch.put(key, &value)),
             });
@@ -86,7 +73,7 @@ pub fn no_write_of_many_threads_is_lost(kind: &'static Kind) {
         let key = |thread: u32, round: u32| format!("{thread}/{round}").into_bytes();
         all_at_once(&open, |thread, round| {
             let (new, old) = (key(thread, round), key(thread, round.wrapping_sub(2)));
-            write(&open, |batch| {
+            open.write(|batch| {
                 batch.put(&new, &new);
                 batch.delete(&old);
             });

@@ -118,8 +118,7 @@ impl<'a> Round<'a> {
 
     fn run(&mut self) -> Result<(), String> {
         for number in 0..self.rng.random_range(1..=MAX_CRASHES) {
-            // A first start, or the recovery from the previous fault, may be interrupted as well.
-            if self.subject.is_ours && self.rng.random_range(0..3) == 0 {
+            if self.interrupts_next_start() {
                 self.inject_fault_during_start()?;
             }
             let server = self.start_and_look()?;
@@ -129,6 +128,12 @@ impl<'a> Round<'a> {
             self.load_and_inject_fault(server)?;
         }
         self.start_and_look().map(drop)
+    }
+
+    /// Returns `true` if the round also injects a fault into the next start: a first start, or the recovery from the
+    /// previous fault. A third of the starts of kvbench are interrupted, and no start of another program.
+    fn interrupts_next_start(&mut self) -> bool {
+        self.subject.is_ours && self.rng.random_range(0..3) == 0
     }
 
     fn spawn(&self) -> Result<Server, String> {
@@ -333,6 +338,34 @@ mod tests {
         let expected = Some("a load client panicked: no history of key 7".to_owned());
         assert_eq!(ended(|| panic!("no history of key 7")).fault, expected);
         assert_eq!(ended(|| panic::panic_any("no history of key 7".to_owned())).fault, expected);
+    }
+
+    /// Returns the number of interrupted starts of 20 rounds, one with each of the seeds 0 to 19.
+    fn interrupted_starts(subject: &Subject) -> usize {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options { clients: 0, ..Options::for_tests(dir.path()) };
+        let round = |seed| Round::new(&options, subject, Mode::Kill, seed, dir.path()).unwrap();
+        (0..20).filter(|seed| round(*seed).interrupts_next_start()).count()
+    }
+
+    #[test]
+    fn only_some_starts_and_only_of_kvbench_are_interrupted() {
+        let interrupted = interrupted_starts(&Subject::for_tests());
+        assert!((1..20).contains(&interrupted), "{interrupted}");
+        assert_eq!(interrupted_starts(&Subject { is_ours: false, ..Subject::for_tests() }), 0);
+    }
+
+    #[test]
+    fn number_of_keys_that_the_clients_do_not_know_is_a_failure() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options { clients: 0, ..Options::for_tests(dir.path()) };
+        let subject = Subject::for_tests();
+        let mut round = Round::new(&options, &subject, Mode::Kill, 1, dir.path()).unwrap();
+        let found = |keys| Found { clients: Vec::new(), keys };
+        let fault = round.judge(&found(Some(1))).unwrap_err();
+        assert!(fault.contains("DBSIZE says 1 keys"), "{fault}");
+        // The server does not count its keys.
+        round.judge(&found(None)).unwrap();
     }
 
     #[test]

@@ -4,13 +4,13 @@ use crate::support::{
     KVBENCH, RunToEnd,
     bench::{bench, measurement, result_of, stderr},
 };
+use kvbench::testing::engine_case::names;
 use std::{fs, process::Command};
 
 #[test]
 fn wrong_flags_are_refused_by_name() {
     let cases: &[(&[&str], &str)] = &[
         (&["--stores", "mongodb"], "--stores mongodb"),
-        (&["--suite", "xdag"], "--data"),
         (&["--suite", "xdag", "--data", "no-such-file"], "--data no-such-file"),
         (&["--suite", "redb", "--wire"], "--wire"),
         (&["--suite", "nonsense"], "--suite"),
@@ -64,16 +64,6 @@ fn wrong_flags_are_refused_by_name() {
 }
 
 #[test]
-fn a_result_is_not_overwritten() {
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("result.json"), "precious").unwrap();
-    let output = bench(dir.path(), &["--stores", "map", "--operations", "10", "--keys", "10"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("--output"), "{}", stderr(&output));
-    assert_eq!(fs::read_to_string(dir.path().join("result.json")).unwrap(), "precious");
-}
-
-#[test]
 fn the_directory_of_the_result_is_made() {
     let dir = tempfile::tempdir().unwrap();
     let flags = ["bench", "--stores", "map", "--operations", "10", "--keys", "10", "--repetitions", "1"];
@@ -108,24 +98,34 @@ fn nothing_is_left_but_the_result() {
 }
 
 #[test]
-fn the_xdag_suite_runs_over_generated_data() {
+fn the_xdag_suite_generates_its_data_or_reads_a_file() {
     let dir = tempfile::tempdir().unwrap();
-    let data = ["--suite", "xdag", "--generate-data", "blocks", "--keys", "500"];
-    assert!(bench(dir.path(), &data).status.success());
-    assert_eq!(fs::metadata(dir.path().join("blocks")).unwrap().len(), 500 * (32 + 512));
-    let run = result_of(
-        dir.path(),
-        &["--suite", "xdag", "--data", "blocks", "--stores", "map", "--seconds", "0.2", "--fsync", "no"],
-    );
-    let cells = run.cells.iter().filter(|cell| !cell.reference);
-    let names: Vec<_> = cells.map(|cell| cell.row.as_str()).collect();
-    assert_eq!(names, ["source scan", "set", "get", "getmixed", "setmixed", "del", "batch 1000"]);
-    let operations = |row: &str| {
-        let cell = run.cells.iter().find(|cell| cell.row == row).unwrap();
-        let sample = run.samples.iter().find(|sample| sample.cell == cell.id).unwrap();
-        measurement(&sample.outcome).operations
-    };
-    assert_eq!(operations("source scan"), 500);
-    assert_eq!(operations("set"), 500);
-    assert_eq!(operations("del"), 500);
+    let record = |block: u32| [&block.to_be_bytes()[..], &[0u8; 32 + 512 - 4]].concat();
+    fs::write(dir.path().join("blocks"), (0..500).flat_map(record).collect::<Vec<u8>>()).unwrap();
+    for data in [["--keys", "500"], ["--data", "blocks"]] {
+        let flags = ["--suite", "xdag", "--stores", "map", "--seconds", "0.2", "--fsync", "no"];
+        let dry = bench(dir.path(), &[&flags[..], &data, &["--dry-run"]].concat());
+        assert!(dry.status.success(), "{}", stderr(&dry));
+        assert_eq!(names(dir.path()), ["blocks"], "{data:?}");
+        let mut run = result_of(dir.path(), &[&flags[..], &data].concat());
+        let cells = run.cells.iter().filter(|cell| !cell.reference);
+        let rows: Vec<_> = cells.map(|cell| cell.row.as_str()).collect();
+        assert_eq!(rows, ["source scan", "set", "get", "getmixed", "setmixed", "del", "batch 1000"]);
+        let operations = |row: &str| {
+            let cell = run.cells.iter().find(|cell| cell.row == row).unwrap();
+            let sample = run.samples.iter().find(|sample| sample.cell == cell.id).unwrap();
+            measurement(&sample.outcome).operations
+        };
+        assert_eq!(operations("source scan"), 500);
+        assert_eq!(operations("set"), 500);
+        assert_eq!(operations("del"), 500);
+        // As if it had been stopped before the last cell.
+        run.finished = false;
+        run.samples.pop();
+        fs::write(dir.path().join("result.json"), serde_json::to_vec(&run).unwrap()).unwrap();
+        let resumed = bench(dir.path(), &[&flags[..], &data, &["--resume"]].concat());
+        assert!(resumed.status.success(), "{}", stderr(&resumed));
+        assert_eq!(names(dir.path()), ["blocks", "result.json"], "{data:?}");
+        fs::remove_file(dir.path().join("result.json")).unwrap();
+    }
 }

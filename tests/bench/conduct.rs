@@ -100,6 +100,43 @@ fn what_others_did_is_noted() {
     }
 }
 
+/// Measures reads while another program uses a CPU all the time. Returns the result, and what was printed.
+#[cfg(target_os = "linux")]
+fn disturbed(flags: &[&str]) -> (Run, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let _busy = crate::support::bench::busy();
+    let short = ["--stores", "map", "--keys", "500", "--threads", "1", "--foreign", "0.1"];
+    let output = bench(dir.path(), &[&short[..], flags].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    (read(dir.path()), stderr(&output))
+}
+
+#[cfg(target_os = "linux")]
+const AGAIN: &str = "; it is measured again";
+#[cfg(target_os = "linux")]
+const KEPT: &str = "; the least disturbed attempt is kept";
+
+/// Once a cell was disturbed each time, the next one is measured once.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_disturbed_cell_is_measured_again_at_most_twice() {
+    let (run, printed) = disturbed(&["--seconds", "0.2"]);
+    let count = |words: &str| printed.matches(words).count();
+    // The store, and the harness without one.
+    assert_eq!(run.cells.len(), 2);
+    assert_eq!((count(AGAIN), count(KEPT)), (2, 2), "{printed}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_disturbed_soak_is_measured_once() {
+    let (run, printed) = disturbed(&["--minutes", "0.1"]);
+    let soak = run.cells.iter().find(|cell| cell.workload.soak).unwrap();
+    let own = format!("{}: other programs used ", soak.id);
+    let lines: Vec<_> = printed.lines().filter(|line| line.contains(&own)).collect();
+    assert!(lines.len() == 1 && lines[0].ends_with(KEPT), "{printed}");
+}
+
 #[test]
 fn a_dry_run_tells_and_makes_nothing() {
     let dir = tempfile::tempdir().unwrap();

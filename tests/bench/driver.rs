@@ -323,9 +323,9 @@ fn thread_that_panics_is_a_fault_of_its_own_workload() {
     }
 }
 
-#[test]
-fn sync_that_panics_every_second_is_a_fault() {
-    let engine = Disturbed::new(|_| Ok(()), || panic!("on purpose"));
+/// Returns the measurement of reads on an engine that calls `at_sync` in each sync, of which there is one every second.
+fn fault_of_a_sync(at_sync: fn() -> Result<()>) -> Measurement {
+    let engine = Disturbed::new(|_| Ok(()), at_sync);
     let gets = Workload {
         seconds: Some(2.2),
         operations: None,
@@ -338,27 +338,19 @@ fn sync_that_panics_every_second_is_a_fault() {
     bench.run(&[&gets.load()], ProcessUsage::default);
     bench.sync_every_second = true;
     let phase = bench.run(&[&gets], ProcessUsage::default).pop().unwrap();
-    let measured = phase.recorder.measurement(phase.start);
+    phase.recorder.measurement(phase.start)
+}
+
+#[test]
+fn sync_that_panics_every_second_is_a_fault() {
+    let measured = fault_of_a_sync(|| panic!("on purpose"));
     assert!(!measured.is_sound() && measured.first_fault.unwrap().contains("sync: panic: on purpose"));
 }
 
 /// Nobody waits for the sync of every second; that it failed is told all the same.
 #[test]
 fn a_sync_that_fails_every_second_is_a_fault() {
-    let engine = Disturbed::new(|_| Ok(()), on_purpose);
-    let gets = Workload {
-        seconds: Some(2.2),
-        operations: None,
-        rate: Some(500.0),
-        ..workload(&[(Operation::Get, 1.0)])
-    };
-    let data = Data::new(&gets).unwrap();
-    let live = KeyLedger::new(data.capacity());
-    let mut bench = InProcessBench::new(&engine, &data, &live);
-    bench.run(&[&gets.load()], ProcessUsage::default);
-    bench.sync_every_second = true;
-    let phase = bench.run(&[&gets], ProcessUsage::default).pop().unwrap();
-    let measured = phase.recorder.measurement(phase.start);
+    let measured = fault_of_a_sync(on_purpose);
     assert!(!measured.is_sound() && measured.first_fault.unwrap().contains("sync: "), "{}", measured.errors);
 }
 

@@ -2,14 +2,17 @@
 
 use crate::{
     support::bench::{measurement, read, stderr},
-    support::{KVBENCH, RunToEnd, names},
+    support::{KVBENCH, RunToEnd},
 };
-use kvbench::bench::{
-    plan::{
-        options::{Durability, Interleave, Options},
-        suites,
+use kvbench::{
+    bench::{
+        plan::{
+            options::{Durability, Interleave, Options},
+            suites,
+        },
+        result::{BuildDescription, Duel, Program, Side, statistics::margin::Margin},
     },
-    result::{BuildDescription, Duel, Program, Side, statistics::margin::Margin},
+    testing::engine_case::names,
 };
 use std::{
     fs,

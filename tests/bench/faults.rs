@@ -14,38 +14,27 @@ const MIXES: &[&[&str]] = &[
 
 /// Returns the flags of every suite, and those of work without one.
 fn works() -> Vec<Vec<&'static str>> {
-    let suites = suites::bench_suites().map(|suite| match suite.name {
-        "xdag" => vec!["--suite", "xdag", "--data", "blocks"],
-        name => vec!["--suite", name],
-    });
+    let suites = suites::bench_suites().map(|suite| vec!["--suite", suite.name]);
     suites.chain(MIXES.iter().map(|mix| mix.to_vec())).collect()
 }
 
 fn run(dir: &Path, suite: &[&str], store: &str) -> (String, String) {
     let _ = std::fs::remove_file(dir.join("result.json"));
-    let flags = ["--stores", store, "--fsync", "no"];
+    let flags = ["--stores", store, "--fsync", "no", "--keys", "3000"];
     // Some suites are never cut by the clock. A free mix does enough operations on a busy machine too.
     let length: &[&str] = match suite {
         [_, "redb" | "storage"] => &[],
         ["--mix", ..] => &["--operations", "2000"],
         _ => &["--seconds", "0.3"],
     };
-    // A file of pairs has its own number of keys.
-    let keys: &[&str] = if suite.contains(&"--data") { &[] } else { &["--keys", "3000"] };
-    let output = bench(dir, &[suite, &flags, keys, length].concat());
+    let output = bench(dir, &[suite, &flags, length].concat());
     assert!(!output.status.success(), "{suite:?} with {store} succeeded");
     (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output))
 }
 
-fn with_data() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    assert!(bench(dir.path(), &["--generate-data", "blocks", "--keys", "3000"]).status.success());
-    dir
-}
-
 #[test]
 fn an_engine_that_fails_makes_every_suite_fail() {
-    let dir = with_data();
+    let dir = tempfile::tempdir().unwrap();
     for suite in works() {
         let (tables, complaints) = run(dir.path(), &suite, "failing");
         assert!(complaints.contains("failed on purpose"), "{suite:?}: {complaints}");
@@ -56,7 +45,7 @@ fn an_engine_that_fails_makes_every_suite_fail() {
 
 #[test]
 fn a_wrong_value_makes_every_suite_fail() {
-    let dir = with_data();
+    let dir = tempfile::tempdir().unwrap();
     for suite in works() {
         let (tables, complaints) = run(dir.path(), &suite, "wrong-value");
         // The second is that of a recovery: without a device of its own, the suite storage measures nothing else.

@@ -1,7 +1,7 @@
 //! Interleaved comparison: stores take turns in processes that are stopped in between.
 
 use crate::{
-    support::bench::{bench, command, measurement, read, result_of, stderr},
+    support::bench::{bench, busy, command, measurement, read, result_of, stderr},
     support::{KVBENCH, Program, RunToEnd, wait_until},
 };
 use kvbench::bench::result::{
@@ -102,7 +102,7 @@ fn writers_do_equal_work_in_every_block() {
     let dir = tempfile::tempdir().unwrap();
     let mut flags = READS.to_vec();
     flags[4] = "no";
-    let mixed = [&flags, &["--mix", "get=1,update=1"][..]].concat();
+    let mixed = [&flags, &["--mix", "get=1,update=1", "--value-bytes", "50-150"][..]].concat();
     let run = result_of(dir.path(), &[&mixed[..], &["--budget", "20"]].concat());
     check(&run);
     assert_eq!(run.comparisons[0].slicing.as_ref().unwrap().less_work, []);
@@ -126,6 +126,28 @@ fn writers_do_equal_work_in_every_block() {
         assert!(measurement(&sample.outcome).disk_bytes.is_some(), "{}", sample.cell);
     }
     assert_eq!(run.comparisons[0].end, Some(End::Budget));
+    // Each block has data of its own, and both stores have the same.
+    let [first, second] = [0, 1].map(|store| -> Vec<u64> {
+        let own = run.samples.iter().filter(|sample| sample.cell == run.comparisons[0].cells[store]);
+        own.map(|sample| measurement(&sample.outcome).user_bytes).collect()
+    });
+    assert_eq!(first, second);
+    assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), first.len(), "{first:?}");
+}
+
+/// Another program uses a CPU all the time. Of three attempts one is kept; the time of the block is that of all.
+#[test]
+fn a_disturbed_block_is_measured_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let _busy = busy();
+    let run = result_of(dir.path(), &[READS, &["--budget", "8", "--foreign", "0.1"]].concat());
+    check(&run);
+    let comparison = &run.comparisons[0];
+    let (block, slicing) = (&comparison.blocks[0], comparison.slicing.as_ref().unwrap());
+    assert!(block.disturbance.unwrap().part() > 0.001, "{block:?}");
+    // Each attempt has as many slices, and none ends before its time.
+    let attempt = block.slices.len() as f64 * slicing.slice_seconds;
+    assert!(block.seconds >= 3.0 * attempt, "{slicing:?} {block:?}");
 }
 
 /// A store that is 50 times as slow does less work, and its files are not compared with those of others.

@@ -19,7 +19,6 @@ fn options(suite: Option<&'static Suite>, dir: &Path) -> Options {
     Options {
         suite,
         seed: 1,
-        data: (name(suite) == "xdag").then(|| dir.join("blocks")),
         directory: dir.into(),
         output: dir.join("result.json"),
         cache_bytes: 1 << 20,
@@ -30,13 +29,6 @@ fn options(suite: Option<&'static Suite>, dir: &Path) -> Options {
 
 fn name(suite: Option<&Suite>) -> &'static str {
     suite.map_or("no suite", |suite| suite.name)
-}
-
-/// A directory with the file of pairs that one of them reads.
-fn with_blocks() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    assert!(bench(dir.path(), &["--generate-data", "blocks", "--keys", "10"]).status.success());
-    dir
 }
 
 fn check_ids(plan: &Plan, what: &str) {
@@ -57,7 +49,7 @@ fn every_suite_is_found_by_its_name() {
 /// For every suite and publication, and without one.
 #[test]
 fn no_two_cells_have_one_name_whatever_is_asked_for() {
-    let dir = with_blocks();
+    let dir = tempfile::tempdir().unwrap();
     let all = [Fsync::Always, Fsync::EverySec, Fsync::No].map(Durability::Files);
     for suite in iter::once(None).chain(suites::SUITES.iter().map(Some)) {
         let mut options = options(suite, dir.path());

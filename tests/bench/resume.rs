@@ -189,20 +189,3 @@ fn without_a_result_there_is_nothing_to_resume() {
     }
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing was started");
 }
-
-#[test]
-fn a_result_is_not_overwritten() {
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("result.json"), "precious").unwrap();
-    let output = bench(dir.path(), RUN);
-    assert!(!output.status.success());
-    let refused = "--output result.json: no result of this version of kvbench can be read from the file";
-    assert!(stderr(&output).contains(refused), "{}", stderr(&output));
-    // Nor is anything left beside it.
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-    assert_eq!(fs::read(dir.path().join("result.json")).unwrap(), b"precious");
-
-    let output = bench(dir.path(), &[RUN, &["--resume"]].concat());
-    assert!(!output.status.success());
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-}

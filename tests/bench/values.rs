@@ -90,7 +90,7 @@ fn short_values_have_versions_too() {
 fn values_of_a_file_have_versions_and_every_changed_byte_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("blocks");
-    generate(&path, 10, 1).unwrap();
+    generate(&path, 10, 1, 1.0).unwrap();
     let data = Data::read(&path).unwrap();
     let original = std::fs::read(&path).unwrap();
     let mut value = Vec::new();

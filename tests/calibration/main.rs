@@ -12,7 +12,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-use kvbench::bench::{calibrate::columns, result::Calibration};
+use kvbench::{
+    bench::{calibrate::columns, result::Calibration},
+    testing::engine_case::names,
+};
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 use support::{
     KVBENCH, RunToEnd,
@@ -49,7 +52,7 @@ fn every_column_shows_the_truth_in_process_and_over_the_wire() {
     let output = calibrate(dir.path(), &["--markdown", "page.md", "--all"]).run_to_end();
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}\n{table}", stderr(&output));
-    assert!(!stores.exists(), "{:?}", support::names(&stores));
+    assert!(!stores.exists(), "{:?}", names(&stores));
     let (in_process, over_wire) = table.split_once("\nover the wire\n").unwrap();
     let has = |text: &str, column: &str| text.contains(&format!(" {column} "));
     let in_process_only = |column: &str| {

@@ -4,6 +4,7 @@ use crate::{
     program::{failure, misuse, misuse_in, serve, serve_exactly, setting},
     support::{Client, KVBENCH, PATIENCE, Server},
 };
+use kvbench::testing::engine_case::names;
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{
     fs::{self, Permissions},
@@ -69,7 +70,7 @@ fn a_password_file_that_others_can_read_or_that_is_none_is_refused() {
         assert!(refused().contains("--password-file p holds no password"), "{}", refused());
     }
     // Refused before the store is opened.
-    assert_eq!(crate::support::names(dir.path()), ["p"]);
+    assert_eq!(names(dir.path()), ["p"]);
     assert!(misuse(&["--requirepass", "x", "--password-file", "p"]).contains("--password-file"));
     assert!(misuse(&["--requirepass", ""]).contains("--requirepass"));
 }

@@ -1,11 +1,11 @@
 //! `kvbench check` and `kvbench repair`: what they find, what they say, and that they spoil nothing.
 
 use crate::{
-    program::{Ended, run, serve},
+    program::{Ended, contents, run, serve},
     support::{KVBENCH, Server, stores, stores_that},
 };
 use kvbench::engine::Kind;
-use std::{collections::BTreeMap, fs, path::Path, process::Command};
+use std::{fs, path::Path, process::Command};
 
 /// Some thousand keys, of which some thousand more were overwritten.
 fn fill(dir: &Path, store: &str) {
@@ -22,14 +22,6 @@ fn fill(dir: &Path, store: &str) {
     // Some of it is in a file of its own in some stores.
     client.call(&["SET", "large", &"w".repeat(300_000)]);
     assert!(server.terminate().success());
-}
-
-/// Every file below `path` with its bytes.
-fn contents(path: &Path) -> BTreeMap<String, Vec<u8>> {
-    if !path.is_dir() {
-        return BTreeMap::from([(path.display().to_string(), fs::read(path).unwrap())]);
-    }
-    fs::read_dir(path).unwrap().flat_map(|entry| contents(&entry.unwrap().path())).collect()
 }
 
 fn check(dir: &Path, path: &str) -> Ended {

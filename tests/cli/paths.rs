@@ -1,13 +1,12 @@
 //! `--store` and `--path`: where data are, whose they are, and who has them open.
 
 use crate::{
-    program::{failure, field, misuse, misuse_in, run, serve, serve_exactly, setting},
-    support::{KVBENCH, RunToEnd, Server, names, stores},
+    program::{contents, failure, field, misuse, misuse_in, run, serve, serve_exactly, setting},
+    support::{KVBENCH, RunToEnd, Server, stores},
 };
-use kvbench::engine::Kind;
+use kvbench::{engine::Kind, testing::engine_case::names};
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{
-    collections::BTreeMap,
     ffi::OsStr,
     fs,
     net::TcpListener,
@@ -37,14 +36,6 @@ fn value(server: &Server) -> OwnedFrame {
 
 fn refusal(dir: &Path, store: &str, path: &str) -> String {
     failure(dir, &["--store", store, "--path", path, "--port", "0"])
-}
-
-/// Every file below `dir` with its contents.
-fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    if !dir.is_dir() {
-        return BTreeMap::from([(dir.display().to_string(), fs::read(dir).unwrap())]);
-    }
-    fs::read_dir(dir).unwrap().flat_map(|entry| contents(&entry.unwrap().path())).collect()
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::support::{self, Client, KVBENCH, PATIENCE, Server};
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
@@ -50,6 +51,14 @@ fn wait(process: &mut Child) -> Option<ExitStatus> {
     let _ = process.kill();
     let _ = process.wait();
     None
+}
+
+/// Returns the path and bytes of every file below `path`, or of `path` itself.
+pub fn contents(path: &Path) -> BTreeMap<String, Vec<u8>> {
+    if !path.is_dir() {
+        return BTreeMap::from([(path.display().to_string(), fs::read(path).unwrap())]);
+    }
+    fs::read_dir(path).unwrap().flat_map(|entry| contents(&entry.unwrap().path())).collect()
 }
 
 /// The one line with which `kvbench args` fails to start.

@@ -85,6 +85,7 @@ fn sighup_ends_a_server_well_unless_it_is_ignored() {
 #[cfg(target_os = "linux")]
 fn a_server_that_is_process_1_ends_at_a_signal_before_its_store_is_open_too() {
     use crate::support::{PATIENCE, Program, wait_at_most, wait_until};
+    use kvbench::testing::skip_test::skip;
     use std::{fs::File, os::unix::fs::OpenOptionsExt, process::Child};
     let unshare = || {
         let mut command = Command::new("unshare");
@@ -92,8 +93,8 @@ fn a_server_that_is_process_1_ends_at_a_signal_before_its_store_is_open_too() {
         command
     };
     if !unshare().arg("true").output().is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: unshare cannot create a process namespace");
-        return;
+        let test = "a_server_that_is_process_1_ends_at_a_signal_before_its_store_is_open_too";
+        return skip(test, "unshare cannot create a user and process namespace");
     }
     let send = |signal, unshare: &Child| {
         let id = unshare.id();

@@ -1,7 +1,7 @@
 //! `kvbench torture`: flags and files that it refuses before it tests anything.
 
 use crate::program::{misuse, misuse_in};
-use kvbench::engine::DISTRIBUTED;
+use kvbench::{engine::DISTRIBUTED, testing::engine_case::names};
 use std::fs;
 
 #[test]
@@ -71,5 +71,5 @@ fn a_result_file_that_cannot_be_used_is_found_before_the_first_round() {
         let said = misuse_in(dir.path(), &["torture", flag, file]);
         assert!(said.contains(file) && said.contains(told), "{flag} {file}: {said}");
     }
-    assert_eq!(crate::support::names(dir.path()), ["letter"]);
+    assert_eq!(names(dir.path()), ["letter"]);
 }

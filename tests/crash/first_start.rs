@@ -196,6 +196,7 @@ fn a_start_after_a_kill_may_be_killed_at_any_moment() {
 #[cfg(all(feature = "torture", target_os = "linux"))]
 fn a_first_start_that_was_killed_is_no_excuse_after_a_power_cut() {
     for store in stores() {
+        let mut kills = 0;
         for call in ["mkdir", "unlink", "rename", "fsync", "fdatasync"] {
             for n in 1..8 {
                 let dir = tempfile::tempdir().unwrap();
@@ -204,6 +205,7 @@ fn a_first_start_that_was_killed_is_no_excuse_after_a_power_cut() {
                 if !kill_at(&mount, store, call, n) {
                     break;
                 }
+                kills += 1;
                 let ok = OwnedFrame::SimpleString(b"OK".to_vec());
                 let server = try_start(&mount, store).unwrap();
                 assert_eq!(server.connect().call(&["SET", "key", "value"]), ok, "{store}, {call} {n}");
@@ -216,6 +218,8 @@ fn a_first_start_that_was_killed_is_no_excuse_after_a_power_cut() {
                 assert_eq!(value, OwnedFrame::BulkString(b"value".to_vec()), "{store}, {call} {n}");
             }
         }
+        eprintln!("{store}: killed at {kills} system calls");
+        assert!(kills > 0, "{store}");
     }
 }
 

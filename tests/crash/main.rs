@@ -25,6 +25,8 @@ mod injected;
 mod kill;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 mod naming;
+#[cfg(all(feature = "torture", target_os = "linux"))]
+mod power;
 #[cfg(target_os = "linux")]
 mod repairing;
 mod rewriting;

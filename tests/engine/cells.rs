@@ -2,7 +2,7 @@
 
 use kvbench::{engine::KINDS, testing::engine_case};
 
-pub use kvbench::testing::engine_case::{EngineCase, Open, options, scratch};
+pub use kvbench::testing::engine_case::{EngineCase, Open, error_at, names, open_at, options, scratch};
 
 /// Runs `test` over every engine that has files, under every policy.
 pub fn for_each_on_disk(mut test: impl FnMut(EngineCase)) {

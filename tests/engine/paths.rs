@@ -1,19 +1,8 @@
 //! Whose data a path holds, and who may open them.
 
-use crate::cells::{EngineCase, options, scratch};
-use kvbench::engine::{Engine, Error, Fsync, KINDS, Kind, Location, Result};
-use std::{fs, path::Path};
-
-fn open_at(kind: &Kind, path: &Path) -> Result<Box<dyn Engine>> {
-    kind.open(&options(path, Fsync::Always))
-}
-
-fn error_at(kind: &Kind, path: &Path) -> Error {
-    match open_at(kind, path) {
-        Ok(_) => panic!("{} opened {}", kind.info.name, path.display()),
-        Err(error) => error,
-    }
-}
+use crate::cells::{EngineCase, error_at, names, open_at, options, scratch};
+use kvbench::engine::{Error, Fsync, KINDS, Kind, Location};
+use std::fs;
 
 /// Whether two engines keep their data in one format, on purpose.
 fn share_a_format(one: &Kind, other: &Kind) -> bool {
@@ -61,13 +50,6 @@ fn mark(engine: &str) -> String {
         "The first start of kvbench --store {engine} has not ended here.\n\
          The next one removes what this one has made, and begins again.\n"
     )
-}
-
-fn names(dir: &Path) -> Vec<String> {
-    let entries = fs::read_dir(dir).unwrap();
-    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }
 
 /// The engines that mark a directory until its first files are made, and a file of each that has data.

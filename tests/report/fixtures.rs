@@ -3,12 +3,12 @@
 use clap::ValueEnum;
 use kvbench::{
     bench::result::{
-        Access, Cell, CellKind, Commits, Environment, Figure, Latency, Measurement, Operation, Order,
-        Outcome, Run, SCHEMA_VERSION, Sample, Size, Target, Workload,
+        Access, Cell, Environment, Figure, Latency, Measurement, Operation, Outcome, Run, SCHEMA_VERSION,
+        Sample, Size, Target, Workload,
         interleaved_comparison::{Comparison, End, PairVerdict, VerdictKind},
         statistics::margin::Margin,
     },
-    engine::{Compression, Fsync},
+    engine::Fsync,
 };
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -68,20 +68,10 @@ pub fn run(suite: &str, repetitions: u32) -> Run {
 /// In process, with files.
 pub fn target(store: &str, fsync: &str) -> Target {
     Target {
-        access: Access::InProcess,
-        store: store.to_owned(),
         persistent: true,
         fsync: Some(Fsync::from_str(fsync, false).unwrap()),
-        commits: Commits::Own,
-        loses: None,
-        may_lose: None,
         cache_bytes: 256 << 20,
-        compression: Compression::None,
-        address: None,
-        program: None,
-        side: None,
-        read_ahead: None,
-        caveats: Vec::new(),
+        ..Target::new(Access::InProcess, store)
     }
 }
 
@@ -89,30 +79,15 @@ pub fn target(store: &str, fsync: &str) -> Target {
 pub fn workload(name: &str, mix: &[(Operation, f64)]) -> Workload {
     Workload {
         name: name.to_owned(),
-        mix: mix.iter().copied().collect(),
         keys: 1_000_000,
         key_bytes: Size::Fixed(9),
         value_bytes: Size::Fixed(256),
-        value_entropy: 1.0,
-        order: Order::Uniform,
-        threads: 1,
-        batch: 1,
         seconds: Some(10.0),
         operations: None,
         warmup_seconds: 1.0,
-        rate: None,
-        scan_length: 100,
-        random_scan_length: false,
-        one_snapshot: false,
-        prefix_bytes: None,
-        counts_allocations: false,
         seed: 42,
-        step: CellKind::Operations,
         hashed_keys: false,
-        data: None,
-        ttl_ms: None,
-        rate_goal: None,
-        soak: false,
+        ..Workload::of(mix.iter().copied().collect::<BTreeMap<_, _>>(), 0)
     }
 }
 
@@ -168,7 +143,6 @@ pub fn judge(run: &mut Run, verdict: VerdictKind, ratio: f64) {
         high: ratio * 1.1,
         blocks: 5,
         verdict,
-        sentence: String::new(),
         needed: None,
     };
     run.comparisons = vec![Comparison {

@@ -188,3 +188,57 @@ fn a_store_that_lost_fifteen_percent_is_found() {
         assert!(rate(plan, noise, Some(("btree", 0.15))) >= 0.95, "not found");
     }
 }
+
+/// Five runs of one build on a machine whose state changed between two of them, so that all stores became faster, some
+/// by 15% and some by two thirds: docs/reference/between-runs.csv. Each two runs of one work are a comparison.
+#[test]
+fn real_runs_of_one_build_are_the_same() {
+    let table = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/between-runs.csv");
+    let table = std::fs::read_to_string(table).unwrap();
+    let lines: Vec<Vec<&str>> = table.lines().skip(1).map(|line| line.split(',').collect()).collect();
+    let (mut comparisons, mut changed) = (0, Vec::new());
+    for work in ["get", "update", "durable"] {
+        let mut started: Vec<&str> =
+            lines.iter().filter(|line| line[3] == work).map(|line| line[0]).collect();
+        started.dedup();
+        let runs: Vec<Run> = started.into_iter().map(|started| real_run(&lines, started)).collect();
+        assert_eq!(runs.len(), 5, "{work}");
+        for (number, first) in runs.iter().enumerate() {
+            for second in &runs[number + 1..] {
+                let text = Comparison::new(first, second, None).text(false);
+                comparisons += 1;
+                if !text.contains("; 0 worse and 0 better") {
+                    changed.push(format!("{work}, {} and {}: {text}", first.started, second.started));
+                }
+            }
+        }
+    }
+    assert_eq!(comparisons, 30);
+    assert!(changed.len() * 20 <= comparisons, "{changed:#?}");
+}
+
+/// The run that started at this time, with the speed and the 99th percentile of each store in each block.
+fn real_run(lines: &[Vec<&str>], started: &str) -> Run {
+    let mut run = fixtures::run("between", 5);
+    started.clone_into(&mut run.started);
+    let own = || lines.iter().filter(|line| line[0] == started);
+    let values = |line: &[&str]| -> Vec<f64> {
+        line[6].split(' ').map(|value| value.parse::<f64>().unwrap().exp()).collect()
+    };
+    for speed in own().filter(|line| line[5] == "speed") {
+        let p99 = own().find(|line| line[4] == speed[4] && line[5] == "p99").unwrap();
+        let measured = values(speed).into_iter().zip(values(p99)).map(|(throughput, p99_us)| {
+            let mut measured = fixtures::measurement(throughput);
+            measured.latency.p99_us = p99_us;
+            Outcome::Measured(measured)
+        });
+        let work = fixtures::workload(speed[3], &[(Operation::Get, 1.0)]);
+        let target = fixtures::target(speed[4], if speed[3] == "durable" { "always" } else { "no" });
+        fixtures::add_outcomes(
+            &mut run,
+            fixtures::cell("between", speed[3], speed[4], target, work),
+            measured.collect(),
+        );
+    }
+    run
+}

@@ -66,7 +66,7 @@ const ENGINE: &[&[&str]] = &[
     &["error"],
     &["description"],
     &["options"],
-    &["machine_memory", "key_value_headers"],
+    &["machine_memory", "key_value_headers", "mutex"],
 ];
 
 /// Engines that are made of another one.

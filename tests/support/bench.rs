@@ -1,6 +1,6 @@
 //! `kvbench bench` as a process.
 
-use super::{KVBENCH, RunToEnd};
+use super::{KVBENCH, Program, RunToEnd};
 use kvbench::bench::result::{Measurement, Outcome, Run};
 use std::{
     fs,
@@ -35,6 +35,11 @@ pub fn command(dir: &Path, arguments: &[&str]) -> Command {
 
 pub fn bench(dir: &Path, arguments: &[&str]) -> Output {
     command(dir, arguments).run_to_end()
+}
+
+/// Starts a program that uses a CPU all the time, until dropped.
+pub fn busy() -> Program {
+    Program::start(Command::new("sh").args(["-c", "while :; do :; done"]))
 }
 
 /// Runs to the end, successfully, and returns the result.

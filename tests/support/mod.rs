@@ -298,14 +298,6 @@ pub fn request<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
     bytes
 }
 
-/// Names of what is in `dir`.
-pub fn names(dir: &Path) -> Vec<String> {
-    let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
-    let mut names: Vec<_> = fs::read_dir(dir).unwrap().map(name).collect();
-    names.sort();
-    names
-}
-
 /// The stores of the program under test.
 pub fn stores() -> impl Iterator<Item = &'static str> {
     KINDS.iter().map(|kind| kind.info.name)

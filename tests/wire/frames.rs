@@ -49,6 +49,11 @@ pub fn replies(client: &mut Client, count: usize) -> Vec<Vec<u8>> {
     replies
 }
 
+/// Returns the bulk string reply of `bytes`.
+pub fn bulk(bytes: &[u8]) -> Vec<u8> {
+    [format!("${}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
+}
+
 /// Sends one request and returns its reply.
 pub fn ask<A: AsRef<[u8]>>(client: &mut Client, args: &[A]) -> Vec<u8> {
     client.send(request(args));

@@ -1,7 +1,7 @@
 //! What looks at all keys, or compares values, and takes long: other clients of the same worker do not wait for it.
 
 use crate::support::{Server, request, wait_until};
-use std::{fs, path::Path};
+use std::{fs, path::Path, thread, time::Duration};
 
 /// While the last of `commands` cannot go on, others are answered by the only worker.
 fn holds_nobody_up(dir: &Path, file: &str, server: &Server, commands: &[&[&str]]) {
@@ -61,6 +61,34 @@ fn other_clients_are_answered_while_one_empties_or_exchanges_databases() {
 #[test]
 fn other_clients_are_answered_while_one_compares_values() {
     on_one_worker("SET key value\r\nSET other text\r\n", &[&["LCS", "other", "key", "LEN"]]);
+}
+
+/// The worker executes the first read of a client itself. Since that was slow, it leaves the next one to another thread.
+#[test]
+fn other_clients_are_answered_while_a_client_reads_slowly_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--store", "slow-read", "--path", "data", "--threads", "1"]);
+    let [hold, held] = ["data.hold", "data.held"].map(|name| dir.path().join(name));
+    let (mut slow, mut other) = (server.connect(), server.connect());
+    slow.send("SET key value\r\n");
+    slow.expect("+OK\r\n");
+    other.send("PING\r\n");
+    other.expect("+PONG\r\n");
+    for is_first in [true, false] {
+        fs::write(&hold, "").unwrap();
+        slow.send("GET key\r\n");
+        wait_until("the key is not read", || held.exists());
+        if is_first {
+            // The read lasts at least as long.
+            thread::sleep(Duration::from_millis(5));
+        } else {
+            other.send("PING\r\n");
+            other.expect("+PONG\r\n");
+        }
+        fs::remove_file(&hold).unwrap();
+        slow.expect("$5\r\nvalue\r\n");
+        fs::remove_file(&held).unwrap();
+    }
 }
 
 /// Only the requests that are queued tell what EXEC will do.

@@ -2,6 +2,8 @@
 
 use crate::{
     clients::{output, python, session_py},
+    differential::access::outer_address,
+    frames::info,
     support::{Client, RunToEnd, Server},
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -138,6 +140,18 @@ fn a_client_that_does_not_know_the_authority_does_not_talk() {
     fs::rename(dir.path().join("stranger.pem"), dir.path().join("ca.pem")).unwrap();
     let said = ping(dir.path(), address, &[]);
     assert!(said.contains("certificate verify failed"), "{said}");
+}
+
+/// A client that is turned away is told nothing over TLS, which would need a handshake.
+#[test]
+fn protected_mode_turns_other_machines_away_over_tls_too() {
+    let dir = certificates();
+    let (server, address) = start(dir.path(), &["--bind", "0.0.0.0"]);
+    Client::connect(SocketAddr::new(outer_address(), address.port())).expect_closed();
+    let mut local = Client::connect(SocketAddr::new([127, 0, 0, 1].into(), server.address.port()));
+    // A client that is not turned away is closed too, when it has begun no handshake for long.
+    assert_eq!(info(&mut local, "rejected_connections"), 1);
+    assert_eq!(ping(dir.path(), address, &[]), "PONG");
 }
 
 /// Neither plain bytes on the port for TLS nor the reverse do anything, nor does a client that says nothing.

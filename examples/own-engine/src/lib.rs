@@ -171,10 +171,6 @@ impl Engine for Tiny {
         &INFO
     }
 
-    fn is_memory_only(&self) -> bool {
-        false
-    }
-
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         let pairs = self.pairs.read().unwrap_or_else(PoisonError::into_inner);
         for (index, key) in keys.iter().enumerate() {
@@ -226,9 +222,5 @@ impl Engine for Tiny {
 
     fn disk_size(&self) -> Result<u64> {
         disk_size(&self.path)
-    }
-
-    fn close(&self) -> Result<()> {
-        self.sync()
     }
 }

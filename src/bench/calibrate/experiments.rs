@@ -2,11 +2,11 @@
 
 use crate::{
     bench::result::{
-        Access, Cell, CellKind, Commits, Figure, Operation, Order, OwnDevice, Size, Target, Workload,
+        Access, Cell, CellKind, Commits, Figure, Operation, OwnDevice, Size, Target, Workload,
         latency_goal::{LatencyGoal, Percentile},
     },
     engine::{
-        Compression, Fsync,
+        Fsync,
         synthetic::calibration::{CALIBRATION, Cost, PAGE, Part, Stall, Truth},
     },
 };
@@ -438,30 +438,10 @@ fn bytes(access: Access) -> Experiment {
 fn workload(name: &str, operation: Operation, operations: u64) -> Workload {
     Workload {
         name: name.into(),
-        mix: [(operation, 1.0)].into(),
         keys: 200,
-        key_bytes: Size::Fixed(16),
-        value_bytes: Size::Fixed(100),
-        order: Order::Uniform,
-        threads: 1,
-        batch: 1,
-        seconds: None,
-        operations: Some(operations),
-        warmup_seconds: 0.0,
-        rate: None,
         scan_length: 1,
-        random_scan_length: false,
-        one_snapshot: false,
-        prefix_bytes: None,
-        counts_allocations: false,
         seed: 42,
-        step: CellKind::Operations,
-        hashed_keys: true,
-        value_entropy: 1.0,
-        data: None,
-        ttl_ms: None,
-        rate_goal: None,
-        soak: false,
+        ..Workload::of([(operation, 1.0)], operations)
     }
 }
 
@@ -472,22 +452,7 @@ fn experiment(
     truth: Truth,
     workloads: Vec<Workload>,
 ) -> Experiment {
-    let target = Target {
-        access,
-        store: CALIBRATION.into(),
-        persistent: true,
-        fsync: Some(Fsync::No),
-        commits: Commits::Own,
-        loses: None,
-        may_lose: None,
-        cache_bytes: 0,
-        compression: Compression::None,
-        address: None,
-        program: None,
-        side: None,
-        read_ahead: None,
-        caveats: Vec::new(),
-    };
+    let target = Target { persistent: true, ..Target::new(access, CALIBRATION) };
     let cell = |workload: Workload| Cell {
         id: format!("calibrate/{}", workload.name),
         table: "calibrate".into(),

@@ -140,17 +140,16 @@ impl Comparison {
         unchecked_reasons::of(&compared, limit)
     }
 
-    /// Returns the metrics of stores that got worse by more than the limit without a verdict: "p99 of rocksdb".
+    /// Returns the metrics of stores, and of all stores together, that got worse by more than the limit without a
+    /// verdict: "p99 of rocksdb".
     fn suspected(&self, limit: f64) -> Vec<String> {
         let undecided = self.judgement.stores.iter().filter(|finding| {
             self.of_store(finding) == Verdict::CannotTell
                 && is_beyond(finding.aspect, finding.change.shift.exp(), limit)
         });
-        distinct(
-            undecided.filter_map(|finding| {
-                Some(format!("{} of {}", finding.aspect.title(), finding.store.as_ref()?))
-            }),
-        )
+        distinct(undecided.map(|finding| {
+            format!("{} of {}", finding.aspect.title(), finding.store.as_deref().unwrap_or("all stores"))
+        }))
     }
 
     /// Returns `true` if a loss exceeds the limit (`--fail-above`) or a cell fails in the second run only. Always

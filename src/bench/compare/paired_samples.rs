@@ -111,6 +111,11 @@ impl Series {
         // Other processes change no number of bytes.
         let is_of_bytes = matches!(aspect, ComparedMetric::Size | ComparedMetric::Reads);
         let group_size = if is_of_bytes { 1 } else { (fewest / MIN_GROUPS).max(1) };
+        let groups = |count: u32| count / group_size;
+        let counted = |(count, logs): &(u32, Logs)| {
+            u32::try_from(logs.len()).unwrap_or(0).div_ceil(groups(*count).max(1))
+        };
+        let most = found.iter().map(counted).min().unwrap_or(0);
         let series = Self {
             id: cell.id.clone(),
             store,
@@ -119,8 +124,9 @@ impl Series {
             aspect,
             medians: found.each_ref().map(|(_, logs)| middle(logs)),
             group_size,
-            logs: found
-                .map(|(count, logs)| best_of_groups(logs, count / group_size, group_size, aspect.better())),
+            logs: found.map(|(count, logs)| {
+                best_of_groups(logs, groups(count), [group_size, most], aspect.better())
+            }),
         };
         series.logs.iter().all(|logs| !logs.is_empty()).then_some(series)
     }
@@ -136,20 +142,24 @@ impl Series {
 const MIN_GROUPS: u32 = 5;
 
 /// Divides the repetitions into `groups` groups of at most `each`, leaving out the last ones that fill no group, and
-/// returns the best value of each group. Other processes only take time away, for seconds or minutes, so the best of
+/// returns the best of the first `most` values of each group. In both runs the best of as many counts, though one run may
+/// have more repetitions that were disturbed and left out: the best of ten is better than the best of three. Other processes only take time away, for seconds or minutes, so the best of
 /// several repetitions is much the same in each run, while their means are not (Python's `timeit` uses the minimum of
 /// its repetitions for this reason). The repetitions of a group are spread over the whole run; those of one group are
 /// the same for all cells, also if some lack one.
-fn best_of_groups(logs: Logs, groups: u32, each: u32, better: Better) -> Logs {
-    let mut best = Logs::new();
+fn best_of_groups(logs: Logs, groups: u32, [each, most]: [u32; 2], better: Better) -> Logs {
+    let mut best: BTreeMap<u32, (u32, f64)> = BTreeMap::new();
     for (repetition, value) in logs.into_iter().filter(|(repetition, _)| *repetition < groups * each) {
-        let kept = best.entry(repetition % groups).or_insert(value);
-        *kept = match better {
-            Better::Higher => kept.max(value),
-            Better::Lower => kept.min(value),
-        };
+        let (count, kept) = best.entry(repetition % groups).or_insert((0, value));
+        if *count < most {
+            *count += 1;
+            *kept = match better {
+                Better::Higher => kept.max(value),
+                Better::Lower => kept.min(value),
+            };
+        }
     }
-    best
+    best.into_iter().map(|(group, (_, value))| (group, value)).collect()
 }
 
 fn middle(logs: &Logs) -> f64 {
@@ -185,19 +195,24 @@ mod tests {
     #[test]
     fn only_the_best_of_each_group_of_repetitions_counts() {
         let many = || numbered((0..11).map(f64::from));
-        let highest = best_of_groups(many(), 5, 2, Better::Higher);
+        let highest = best_of_groups(many(), 5, [2, 2], Better::Higher);
         assert_eq!(highest, numbered([5.0, 6.0, 7.0, 8.0, 9.0]), "the last has no round");
-        assert_eq!(best_of_groups(many(), 5, 2, Better::Lower), numbered([0.0, 1.0, 2.0, 3.0, 4.0]));
-        assert_eq!(best_of_groups(many(), 11, 1, Better::Lower), many());
+        assert_eq!(best_of_groups(many(), 5, [2, 2], Better::Lower), numbered([0.0, 1.0, 2.0, 3.0, 4.0]));
+        assert_eq!(best_of_groups(many(), 11, [1, 1], Better::Lower), many());
+        let first_of_each = numbered([0.0, 1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(best_of_groups(many(), 5, [2, 1], Better::Higher), first_of_each, "as in the other run");
     }
 
     #[test]
     fn a_repetition_that_is_left_out_moves_no_other_to_another_group() {
         let mut many = numbered((0..10).map(f64::from));
         many.remove(&7);
-        assert_eq!(best_of_groups(many.clone(), 5, 2, Better::Higher), numbered([5.0, 6.0, 2.0, 8.0, 9.0]));
+        assert_eq!(
+            best_of_groups(many.clone(), 5, [2, 2], Better::Higher),
+            numbered([5.0, 6.0, 2.0, 8.0, 9.0])
+        );
         many.remove(&2);
         let without_a_group = Logs::from([(0, 5.0), (1, 6.0), (3, 8.0), (4, 9.0)]);
-        assert_eq!(best_of_groups(many, 5, 2, Better::Higher), without_a_group);
+        assert_eq!(best_of_groups(many, 5, [2, 2], Better::Higher), without_a_group);
     }
 }

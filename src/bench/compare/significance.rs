@@ -13,11 +13,13 @@
 //!
 //! With 10 repetitions or more, only the best of each of at least five groups counts, because other processes only
 //! take time away; file sizes and bytes read of all repetitions count. The noise is that of the repetitions or groups, plus the
-//! variation between runs. Where most stores differ by more than that, the errors of all single stores' changes are
-//! widened until the median change is as large as expected, which is how genetics deals with unknown population
-//! strata (Devlin and Roeder, Genomic Control, 1999). Holm's correction limits the probability that a comparison
-//! reports any false change to 5%: 3% for the stores over all levels, and 1% each for the levels and for the cells.
-//! The probability of any false verdict of equality is limited in the same way.
+//! variation between runs. A shift of all stores by more than 15% shows another state of the machine, which not all
+//! stores feel alike: their own changes are then expected to be larger. Where most stores differ by more than
+//! expected, the errors of all single stores' and cells' changes are widened until the median change of a store is as
+//! large as expected, which is how genetics deals with unknown population strata (Devlin and Roeder, Genomic Control,
+//! 1999). Holm's correction limits the probability that a comparison reports any false change to 5%: 3% for the stores
+//! over all levels, and 1% each for the levels and for the cells. The probability of any false verdict of equality is
+//! limited in the same way.
 
 use super::{
     change::{BetweenRuns, Change, Part, common_shift, median},
@@ -26,7 +28,7 @@ use super::{
 use crate::bench::result::{
     comparability::Level,
     spread::ENOUGH,
-    statistics::{holm, margin::Margin},
+    statistics::{BETWEEN_RUNS, holm, margin::Margin},
 };
 
 /// Allowed probability that a change is reported for at least one store that has not changed, each store judged over
@@ -42,6 +44,12 @@ const CELLS: f64 = 0.01;
 const MANY: usize = 5;
 /// Median absolute deviation of a normal distribution, in standard deviations.
 const MIDDLE: f64 = 0.6745;
+/// Shift of all stores together (logarithm of a ratio), less its standard error, above which the machine was in another
+/// state in each run. In the five runs of docs/reference/between-runs.csv, shifts between two runs are below 0.10 or above 0.19.
+const OTHER_STATE: f64 = 0.16;
+/// Standard deviation of a store's change relative to the others, as a fraction of the shift of all stores together, if the
+/// machine was in another state. In the same five runs: up to 0.6, over all stores of two runs.
+const OWN_SHARE: f64 = 0.5;
 
 /// Change of a metric of one store or of all stores together, at one level (access, commit path, fsync policy) or over
 /// all levels.
@@ -103,6 +111,9 @@ struct Group<'s> {
     stores: Vec<(String, Part)>,
     harness: Vec<Part>,
     series: Vec<&'s Series>,
+    /// Standard deviation between runs of a store's metric relative to the others that another state of the machine
+    /// causes; 0 in one state.
+    by_state: f64,
 }
 
 impl Judgement {
@@ -111,13 +122,13 @@ impl Judgement {
     pub fn of(series: &[Series], margin: Margin) -> Self {
         let groups = groups(series);
         let mut stores: Vec<Finding> = groups.iter().flat_map(Group::findings).collect();
-        widen(&mut stores);
-        let wide = across(&stores);
         let mut cells: Vec<CellFinding> = series
             .iter()
             .filter(|one| !one.reference)
             .map(|one| cell(one, groups.iter().find(|group| group.has(one))))
             .collect();
+        widen(&mut stores, &mut cells);
+        let wide = across(&stores);
         let several =
             |one: &Finding| wide.iter().any(|all| (&all.store, all.aspect) == (&one.store, one.aspect));
         let (mut levels, mut all): (Vec<_>, Vec<_>) = stores.into_iter().partition(|one| several(one));
@@ -149,6 +160,7 @@ fn groups(series: &[Series]) -> Vec<Group<'_>> {
                 stores: Vec::new(),
                 harness: Vec::new(),
                 series: vec![one],
+                by_state: 0.0,
             }),
         }
     }
@@ -162,7 +174,21 @@ fn groups(series: &[Series]) -> Vec<Group<'_>> {
             group.harness = parts(group.aspect, &harness).into_iter().map(|(_, part)| part).collect();
         }
     }
+    for aspect in ASPECTS {
+        let by_state = by_state(groups.iter().filter(|group| group.aspect == aspect));
+        groups.iter_mut().filter(|group| group.aspect == aspect).for_each(|group| group.by_state = by_state);
+    }
     groups
+}
+
+/// Returns the standard deviation between runs of a store's metric relative to the others that another state of the machine
+/// causes: 0 if the mean shift over all levels (access, commit path, fsync policy) shows no other state.
+fn by_state<'g>(levels: impl Iterator<Item = &'g Group<'g>>) -> f64 {
+    let changes: Vec<_> = levels.map(|group| group.shared(0.0)).collect();
+    let Some(shared) = Change::joined(&changes) else { return 0.0 };
+    let shift = shared.shift.abs();
+    // What the repetitions explain needs no other state. A change between two runs has the variance of both.
+    if shift - shared.error() > OTHER_STATE { OWN_SHARE * shift / std::f64::consts::SQRT_2 } else { 0.0 }
 }
 
 /// Returns, for each store of the cells in `series`, its name and the weighted mean of its cells' logarithms by
@@ -182,14 +208,13 @@ fn parts(aspect: ComparedMetric, series: &[&Series]) -> Vec<(String, Part)> {
     stores.into_iter().map(part).filter(|(_, part)| part.repetitions() >= ENOUGH).collect()
 }
 
-/// Returns how much a metric varies between runs of one build on an idle machine, in one state of the machine. This is more
-/// for p99, since the tail of a distribution varies more than its middle. Five runs within 13 hours (see
-/// docs/measuring.md, Statistical confidence) varied two to three times as much, nearly all of it by one change of the
-/// machine's state; such a change widens the errors of all stores. Of 780 rows of these runs, 2.2% are called changed.
+/// Returns how much a metric varies between runs of one build on an idle machine: a store or a cell relative to the others in
+/// one state of the machine, and all stores together over its states (docs/reference/between-runs.csv). This is more
+/// for p99, since the tail of a distribution varies more than its middle.
 fn between(aspect: ComparedMetric) -> BetweenRuns {
     match aspect {
-        ComparedMetric::Speed => BetweenRuns { store: 0.015, machine: 0.04, cell: 0.03 },
-        ComparedMetric::P99 => BetweenRuns { store: 0.05, machine: 0.08, cell: 0.08 },
+        ComparedMetric::Speed => BetweenRuns { store: 0.015, machine: BETWEEN_RUNS, cell: 0.03 },
+        ComparedMetric::P99 => BetweenRuns { store: 0.05, machine: 0.12, cell: 0.08 },
         // The variation of bytes read was not measured; it is taken to be that of sizes.
         ComparedMetric::Size | ComparedMetric::Reads => {
             BetweenRuns { store: 0.02, machine: 0.02, cell: 0.05 }
@@ -202,14 +227,23 @@ impl Group<'_> {
         (self.level, self.aspect) == (series.level, series.aspect)
     }
 
-    fn witnesses(&self) -> Vec<&Part> {
-        self.stores.iter().map(|(_, part)| part).chain(&self.harness).collect()
+    /// Returns the stores of the group without `store`, and the harness.
+    fn others(&self, store: &str) -> Vec<&Part> {
+        let others = self.stores.iter().filter(|(name, _)| name != store).map(|(_, part)| part);
+        others.chain(&self.harness).collect()
+    }
+
+    /// Returns how much the group's metric varies between runs of one build: a store or a cell relative to the others
+    /// varies more if the machine was in another state.
+    fn between(&self) -> BetweenRuns {
+        let BetweenRuns { store, machine, cell } = between(self.aspect);
+        BetweenRuns { store: store.hypot(self.by_state), machine, cell: cell.hypot(self.by_state) }
     }
 
     /// Returns the shift (logarithm of a ratio) that the stores of the group share; 0 if there are fewer than two to
     /// compare, the harness counted.
     fn common(&self) -> f64 {
-        let witnesses = self.witnesses();
+        let witnesses: Vec<_> = self.stores.iter().map(|(_, part)| part).chain(&self.harness).collect();
         if witnesses.len() < 2 {
             0.0
         } else {
@@ -217,9 +251,15 @@ impl Group<'_> {
         }
     }
 
+    /// Returns the change that the stores of the group share; `machine` is the standard deviation between runs.
+    fn shared(&self, machine: f64) -> Change {
+        let all: Vec<_> = self.stores.iter().map(|(_, part)| part).collect();
+        Part::middle(&all).beside(&[], machine).less(-self.common())
+    }
+
     fn findings(&self) -> Vec<Finding> {
-        let BetweenRuns { store: of_store, machine, .. } = between(self.aspect);
-        let (witnesses, common) = (self.witnesses(), self.common());
+        let BetweenRuns { store: of_store, machine, .. } = self.between();
+        let common = self.common();
         let finding = |store: Option<String>, change: Change| Finding {
             store,
             level: Some(self.level),
@@ -230,13 +270,10 @@ impl Group<'_> {
         };
         let mut findings = Vec::new();
         if self.stores.len() > 1 {
-            let all: Vec<_> = self.stores.iter().map(|(_, part)| part).collect();
-            let change = Part::middle(&all).beside(&[], machine);
-            findings.push(finding(None, change.less(-common)));
+            findings.push(finding(None, self.shared(machine)));
         }
         for (store, part) in &self.stores {
-            let others: Vec<_> =
-                witnesses.iter().copied().filter(|other| !std::ptr::eq(*other, part)).collect();
+            let others = self.others(store);
             let floor = if others.is_empty() { machine } else { of_store };
             let change = part.beside(&others, floor);
             findings.push(finding(Some(store.clone()), change.less(common)));
@@ -249,12 +286,11 @@ impl Group<'_> {
 /// significant.
 fn cell(series: &Series, group: Option<&Group<'_>>) -> CellFinding {
     let change = group.filter(|_| series.repetitions() >= ENOUGH).map(|group| {
-        let others: Vec<_> = group.witnesses().into_iter().collect();
-        let floor = between(series.aspect);
+        let (others, floor) = (group.others(&series.store), group.between());
         let own = Part { logs: series.logs.clone() };
-        match others.len() {
-            0 | 1 => own.beside(&[], floor.machine.max(floor.cell)),
-            _ => own.beside(&others, floor.cell).less(group.common()),
+        match others.as_slice() {
+            [] => own.beside(&[], floor.machine.max(floor.cell)),
+            others => own.beside(others, floor.cell).less(group.common()),
         }
     });
     CellFinding {
@@ -267,18 +303,19 @@ fn cell(series: &Series, group: Option<&Group<'_>>) -> CellFinding {
     }
 }
 
-/// Widens, for each metric, the standard errors of all stores' changes until the median change in standard errors is
-/// not larger than chance explains. Metrics with fewer than [`MANY`] changes are left as they are.
-fn widen(findings: &mut [Finding]) {
+/// Widens, for each metric, the standard errors of all stores' and cells' changes until the median change of a store in
+/// standard errors is not larger than chance explains. Metrics with fewer than [`MANY`] changes of stores are left as
+/// they are.
+fn widen(stores: &mut [Finding], cells: &mut [CellFinding]) {
     for aspect in ASPECTS {
-        let mut own: Vec<_> = findings
-            .iter_mut()
-            .filter(|finding| finding.aspect == aspect && finding.store.is_some())
-            .collect();
+        let mut own: Vec<_> =
+            stores.iter_mut().filter(|finding| finding.aspect == aspect && finding.store.is_some()).collect();
         let distances = own.iter().map(|one| one.change.shift.abs() / one.change.error()).collect::<Vec<_>>();
         let Some(middle) = median(distances).filter(|_| own.len() >= MANY) else { continue };
         let factor = (middle / MIDDLE).max(1.0);
         own.iter_mut().for_each(|finding| finding.change.widen(factor));
+        let cells = cells.iter_mut().filter(|cell| cell.aspect == aspect);
+        cells.filter_map(|cell| cell.change.as_mut()).for_each(|change| change.widen(factor));
     }
 }
 

@@ -16,7 +16,8 @@ pub(super) struct Compared<'a> {
     /// Store of which only the largest losses of speed can be found, and the smallest of them (minimum detectable
     /// change), as a fraction of the first run's value; `None` if there is none.
     pub noisiest: Option<&'a (String, f64)>,
-    /// Metrics of stores that got worse by more than the limit, but not by more than chance explains: "p99 of rocksdb".
+    /// Metrics of stores, and of all stores together, that got worse by more than the limit, but not by more than chance
+    /// explains: "p99 of rocksdb".
     pub suspected: Vec<String>,
 }
 

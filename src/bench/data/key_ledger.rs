@@ -5,7 +5,9 @@ use super::{
     allowed_versions::{OldestVersion, ValueVersions},
     atomic_table::TRACKED,
     expirations::{Expirations, Lifetime, ReadStart},
+    keys::KeyChooser,
 };
+use crate::bench::result::Workload;
 use std::{
     collections::{BTreeMap, HashSet},
     sync::{
@@ -177,6 +179,14 @@ impl KeyLedger {
     #[inline]
     pub fn range(&self) -> (u64, u64) {
         (self.deleted.load(SeqCst), self.end())
+    }
+
+    /// Creates the chooser of a workload's keys, from which the choosers of its threads or clients are made
+    /// ([`KeyChooser::for_thread`]). The number of keys is that of the keys that exist now, at least one.
+    pub fn chooser(&self, workload: &Workload) -> KeyChooser {
+        let (first, end) = self.range();
+        let keys = end.saturating_sub(first).max(1);
+        KeyChooser::new(workload.order, keys, workload.seed, u64::from(workload.threads))
     }
 
     #[inline]

@@ -193,15 +193,15 @@ fn record(records: &[u8], index: u64) -> Option<(&[u8], &[u8])> {
 }
 
 /// Writes a data file of `keys` records in the format that [`Data::read`] reads, and replaces a file at `path` with it. An
-/// error leaves that file as it was.
+/// error leaves that file as it was. The share `entropy` of the bytes of a value is random; the others are zeros.
 ///
 /// # Errors
 ///
 /// Fails if the file cannot be created or written.
-pub fn generate(path: &Path, keys: u64, seed: u64) -> io::Result<()> {
+pub fn generate(path: &Path, keys: u64, seed: u64, entropy: f64) -> io::Result<()> {
     let made = Data::Generated(
         Keys::new(Size::Fixed(RECORD_KEY as u32), true),
-        Values::new(Size::Fixed(RECORD_VALUE as u32), seed, 1.0),
+        Values::new(Size::Fixed(RECORD_VALUE as u32), seed, entropy),
     );
     let (file, target) = files::new_version(path)?;
     let mut file = io::BufWriter::with_capacity(1 << 20, file);
@@ -212,7 +212,10 @@ pub fn generate(path: &Path, keys: u64, seed: u64) -> io::Result<()> {
         io::Write::write_all(&mut file, &key)?;
         io::Write::write_all(&mut file, &value)?;
     }
-    file.into_inner()?.persist(target)?;
+    let file = file.into_inner()?;
+    // Otherwise the kernel would write the file to the disk during the first measurements.
+    file.as_file().sync_all()?;
+    file.persist(target)?;
     Ok(())
 }
 

@@ -69,9 +69,9 @@ fn of_comparison(run: &Run, comparison: &Comparison) -> Answer {
         (false, false) => {}
     }
     match Finding::of_rate(run, comparison).map(|finding| finding.pair.verdict) {
-        Some(Verdict::Slower { .. }) => Answer::Loss,
+        Some(Verdict::Slower) => Answer::Loss,
         None | Some(Verdict::CannotTell { .. }) => Answer::Undecided,
-        Some(Verdict::Faster { .. } | Verdict::Equal { .. }) => Answer::NoLoss,
+        Some(Verdict::Faster | Verdict::Equal { .. }) => Answer::NoLoss,
         Some(Verdict::SlightlyFaster { .. } | Verdict::SlightlySlower { .. }) => Answer::NoLoss,
     }
 }

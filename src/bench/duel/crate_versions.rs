@@ -9,7 +9,10 @@ use super::{
     programs::{Error, describe},
 };
 use crate::{
-    bench::result::{Duel, Program},
+    bench::{
+        result::{Duel, Program},
+        run::stored_calibration::user_cache,
+    },
     engine::{feature, kinds},
 };
 use std::{
@@ -309,12 +312,6 @@ fn capped_rustflags(encoded: Option<String>, plain: Option<String>) -> Option<St
     let flags = encoded.or_else(|| Some(plain?.split_whitespace().collect::<Vec<_>>().join("\x1f")))?;
     let cap = "--cap-lints\x1fwarn";
     Some(if flags.is_empty() { cap.into() } else { format!("{flags}\x1f{cap}") })
-}
-
-/// Returns the cache directory of the user, `$XDG_CACHE_HOME` or `$HOME/.cache`; `None` if neither variable is set.
-fn user_cache() -> Option<PathBuf> {
-    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))
 }
 
 fn read(path: &Path) -> Result<String, Error> {

@@ -243,7 +243,8 @@ impl Options {
         filled
     }
 
-    /// Returns the data file that must be generated before the run; `None` with `--data`, or if the suite needs none.
+    /// Returns the data file that is generated before the first measurement of a run and removed at its end; `None` with
+    /// `--data`, or if the suite reads none.
     pub fn generated_data(&self) -> Option<DataFile> {
         let generated = self.suite?.generated_data.filter(|_| self.data.is_none())?;
         Some(generated(&self.filled()))
@@ -310,8 +311,7 @@ pub struct Suite {
     pub access: Option<Access>,
     /// Program that the publication measures beside the stores, such as `redis-server`; `None` if there is none.
     pub program: Option<&'static str>,
-    /// Function that returns the data file that `kvbench reproduce` generates if there is no `--data`; `None` if the
-    /// publication reads no file.
+    /// Function that returns the data file that a run without `--data` generates; `None` if the suite reads no file.
     pub generated_data: Option<fn(&Options) -> DataFile>,
     /// Default of `kvbench reproduce --cache-size` in bytes; `None` for that of all other commands.
     pub cache_bytes: Option<u64>,
@@ -386,8 +386,6 @@ pub enum PlanError {
     GroupsOverWire,
     #[error("--suite {0} is measured in process only; leave out --wire and --target")]
     InProcessOnly(&'static str),
-    #[error("--suite xdag needs --data FILE; --generate-data FILE makes one")]
-    NoData,
     #[error("--data {}: {source}", .path.display())]
     BadData { path: PathBuf, source: std::io::Error },
     #[error("--mix scan: no Redis command scans a range of keys; leave out --wire and --target")]

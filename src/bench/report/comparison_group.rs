@@ -5,9 +5,14 @@ use super::measured_cell::Entry;
 use crate::bench::result::{
     Access, Target, Workload,
     comparability::{self, Level},
-    metric::{Metric, THROUGHPUT},
+    metric::{Metric, THROUGHPUT, Unit},
     number_format,
-    statistics::{looks::Looks, margin::Margin, pairwise::Pairwise},
+    statistics::{
+        BETWEEN_RUNS,
+        looks::Looks,
+        margin::Margin,
+        pairwise::{Pairwise, Rates, Runs},
+    },
 };
 
 /// Comparison group: cells with equal workload, level (access, commit path, fsync policy), machine and cache size. If
@@ -73,7 +78,25 @@ impl Judged {
             Some(entry) => entry.run.looks(&entry.cell.id),
             None => (Looks::once(), Margin::default()),
         };
-        Self { pairwise: Pairwise::of(&scores, &looks, margin), margin, is_recorded: false }
+        let numbers = run_numbers(entries);
+        let runs = Runs { of: &numbers, deviation: between_runs(measure) };
+        let pairwise = Pairwise::of(Rates { stores: &scores, looks: &looks, margin, runs });
+        Self { pairwise, margin, is_recorded: false }
+    }
+}
+
+/// Returns a number for each entry that is equal for entries of one run.
+pub fn run_numbers(entries: &[&Entry<'_>]) -> Vec<usize> {
+    let first = |entry: &&Entry<'_>| entries.iter().position(|other| std::ptr::eq(other.run, entry.run));
+    entries.iter().filter_map(first).collect()
+}
+
+/// Returns the standard deviation of the logarithm of a metric between runs of one build. Sizes and counts hardly depend on
+/// the machine's state.
+pub fn between_runs(measure: &Metric) -> f64 {
+    match measure.unit {
+        Unit::Bytes | Unit::Times | Unit::Count => 0.02,
+        Unit::PerSecond | Unit::Seconds | Unit::Microseconds => BETWEEN_RUNS,
     }
 }
 

@@ -57,10 +57,7 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
         ("File", file.path.file_name().map_or_else(unknown, |name| name.to_string_lossy().into_owned())),
         ("Processor", text(&place.cpu)),
         ("Cores", place.cores.to_string()),
-        (
-            "Memory",
-            place.memory_bytes.map_or_else(unknown, |bytes| number_format::short(Unit::Bytes, whole(bytes))),
-        ),
+        ("Memory", place.memory_bytes.map_or_else(unknown, number_format::size)),
         (
             "Memory limit",
             place.memory_limit_bytes.map_or_else(none, |bytes| limit(bytes, place.driver_memory_bytes)),
@@ -95,6 +92,12 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
             format!("at most {:.0}% of the processors in a measurement", most * 100.0),
         ));
     }
+    for comparison in &run.comparisons {
+        let doubts = comparison.doubts(place.foreign_limit);
+        if !doubts.is_empty() {
+            facts.push(("Doubtful", format!("{}: {}", comparison.id, doubts.join("; "))));
+        }
+    }
     let settings = settings(run);
     if !settings.is_empty() {
         facts.push(("Settings that were given", settings));
@@ -114,7 +117,7 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
 fn settings(run: &Run) -> String {
     let of = |target: &Target| {
         let cache = synthetic::info(&target.store)?.cache;
-        let size = number_format::short(Unit::Bytes, whole(target.cache_bytes));
+        let size = number_format::size(target.cache_bytes);
         let read_ahead = target.read_ahead.map(|setting| format!(", read-ahead {setting}"));
         let compression = target.compression;
         let read_ahead = read_ahead.unwrap_or_default();
@@ -137,7 +140,7 @@ fn computed_settings(run: &Run) -> String {
         let options = OpenOptions { cache_size: target.cache_bytes, ..OpenOptions::new(location, fsync) };
         let settings = Kind::find(&target.store).map_or(Vec::new(), |kind| (kind.settings)(&options));
         let words = settings.into_iter().map(|(name, value)| match value {
-            Setting::Bytes(bytes) => format!("{name} {}", number_format::short(Unit::Bytes, whole(bytes))),
+            Setting::Bytes(bytes) => format!("{name} {}", number_format::size(bytes)),
             Setting::Mode(mode) => format!("{name} {mode}"),
         });
         let words = words.collect::<Vec<_>>().join(", ");
@@ -164,10 +167,10 @@ fn own_targets(run: &Run) -> impl Iterator<Item = &Target> {
 
 /// Returns the memory limit of each store, `bytes`, and the memory of the driver in bytes, if known, as text.
 fn limit(bytes: u64, driver: Option<u64>) -> String {
-    let short = |bytes| number_format::short(Unit::Bytes, whole(bytes));
+    let size = number_format::size;
     match driver {
-        Some(driver) => format!("{} for each store, and {} for the driver", short(bytes), short(driver)),
-        None => format!("{} for each store with the driver", short(bytes)),
+        Some(driver) => format!("{} for each store, and {} for the driver", size(bytes), size(driver)),
+        None => format!("{} for each store with the driver", size(bytes)),
     }
 }
 
@@ -212,11 +215,6 @@ fn calibration(found: &Calibration) -> String {
         ),
         false => format!("{date}: {} of {figures} figures were wrong: {}", failed.len(), failed.join(", ")),
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-fn whole(bytes: u64) -> f64 {
-    bytes as f64
 }
 
 #[cfg(test)]

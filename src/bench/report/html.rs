@@ -179,15 +179,12 @@ fn shown_ranking((table, ranking): (&Table<'_>, Ranking<'_, '_>)) -> ShownRankin
 }
 
 fn summary(report: &Report<'_>) -> String {
-    let mut machines: Vec<String> = Vec::new();
-    for file in report.runs {
+    let machines = report.runs.iter().map(|file| {
         let place = &file.run.environment;
         let cpu = place.cpu.as_deref().unwrap_or("unknown processor");
-        let machine = format!("{cpu}, {} cores, {}", place.cores, place.system);
-        if !machines.contains(&machine) {
-            machines.push(machine);
-        }
-    }
+        format!("{cpu}, {} cores, {}", place.cores, place.system)
+    });
+    let machines = number_format::distinct(machines);
     let (runs, cells) = (report.runs.len(), report.entries().count());
     let plural = if runs == 1 { "" } else { "s" };
     format!("{runs} run{plural}, {cells} cells, on {}", machines.join(" and on "))

@@ -10,10 +10,12 @@ use super::{
 };
 use crate::{
     bench::result::{
-        Access, Commits, Loses, Measurement, Order, Size, Target,
+        Access, Commits, Loses, Measurement, Order, Run, Size, Target,
         comparability::{self, Level},
+        interleaved_comparison::Comparison,
         metric::{P99, THROUGHPUT},
         number_format,
+        statistics::BETWEEN_RUNS,
     },
     engine::{Compression, LossClass},
 };
@@ -27,6 +29,8 @@ struct Data<'a> {
     start: Option<Question>,
     stores: Vec<Store<'a>>,
     contests: Vec<Work>,
+    /// Standard deviation, between measurements with different sources, of the logarithm of a rate.
+    between_runs: f64,
 }
 
 /// Question of a reader: share of reads, sizes, allowed loss and access.
@@ -83,6 +87,9 @@ struct Work {
 struct Cell {
     /// Index of the cell's store in the page's list of stores.
     store: usize,
+    /// Number of the interleaved comparison, or else of the run, that measured the cell. Repetitions of different sources
+    /// are not pairs.
+    source: usize,
     /// Name of the fsync policy; `memory` without files, `unknown` if it is not known.
     durability: &'static str,
     /// Loss bound of the cell's store after a kill (`power_cut`: after a power cut) as an index into
@@ -232,27 +239,14 @@ pub fn data(report: &Report<'_>, promises: &[StoreProperties]) -> Result<String,
             && is_closed_loop(entry)
             && reads(entry) + writes(entry) >= NEARLY_ALL
     };
-    let mut works = Vec::new();
+    let (mut works, mut sources) = (Vec::new(), Vec::new());
     for contest in contests(report.entries().filter(fits)) {
         let Some(first) = contest.entries.first() else { continue };
         let cells = contest.entries.iter().filter_map(|entry| {
-            let rates = entry.by_repetition(&THROUGHPUT);
             let store = promises.iter().position(|promise| promise.label == entry.label())?;
-            let rates: Vec<_> = (0..entry.run.repetitions_of(&entry.cell.id))
-                .map(|number| rates.get(&number).copied())
-                .collect();
-            let p99_us = entry.spread(&P99).map(|spread| spread.median);
-            let durability = Level::of(&entry.cell.target).durability_word();
-            let (kill, power_cut) = losses(&entry.cell.target);
-            rates.iter().any(Option::is_some).then_some(Cell {
-                store,
-                durability,
-                kill,
-                power_cut,
-                rates,
-                p99_us,
-            })
+            cell_of(entry, store, source_of(entry, &mut sources))
         });
+        let cells = cells.collect();
         let (level, place) = (Level::of(&first.cell.target), &first.run.environment);
         let (looks, margin) = first.run.looks(&first.cell.id);
         works.push(Work {
@@ -268,10 +262,43 @@ pub fn data(report: &Report<'_>, promises: &[StoreProperties]) -> Result<String,
             margin: margin.fraction(),
             planned: looks.planned(),
             factor: looks.factor(),
-            cells: cells.collect(),
+            cells,
             title: contest.title,
         });
     }
-    let data = Data { start: question(report, &works), stores: stores.collect(), contests: works };
+    let start = question(report, &works);
+    let data = Data { start, stores: stores.collect(), contests: works, between_runs: BETWEEN_RUNS };
     Ok(serde_json::to_string(&data)?.replace('<', "\\u003c"))
+}
+
+/// Interleaved comparison that measured a cell, or else its run, by address.
+type Source = (*const Run, Option<*const Comparison>);
+
+/// Returns the number of the entry's source in `sources`, to which a new one is added.
+fn source_of(entry: &Entry<'_>, sources: &mut Vec<Source>) -> usize {
+    let comparison = entry.run.comparison(&entry.cell.id).map(std::ptr::from_ref);
+    let source = (std::ptr::from_ref(entry.run), comparison);
+    sources.iter().position(|known| *known == source).unwrap_or_else(|| {
+        sources.push(source);
+        sources.len() - 1
+    })
+}
+
+/// Returns the cell of the entry; `None` without a rate.
+fn cell_of(entry: &Entry<'_>, store: usize, source: usize) -> Option<Cell> {
+    let rates = entry.by_repetition(&THROUGHPUT);
+    let repetitions = 0..entry.run.repetitions_of(&entry.cell.id);
+    let rates: Vec<_> = repetitions.map(|number| rates.get(&number).copied()).collect();
+    let p99_us = entry.spread(&P99).map(|spread| spread.median);
+    let durability = Level::of(&entry.cell.target).durability_word();
+    let (kill, power_cut) = losses(&entry.cell.target);
+    rates.iter().any(Option::is_some).then_some(Cell {
+        store,
+        source,
+        durability,
+        kill,
+        power_cut,
+        rates,
+        p99_us,
+    })
 }

@@ -10,7 +10,7 @@
 //! column has the verdicts of the result file.
 
 use super::{
-    comparison_group::{ComparisonGroup, Judged, contests, same_work},
+    comparison_group::{ComparisonGroup, Judged, between_runs, contests, run_numbers, same_work},
     measured_cell::{self, Entry, State},
     report_tables::Report,
     scenarios::{SCENARIOS, Scenario},
@@ -19,14 +19,14 @@ use crate::{
     bench::result::{
         Access, Commits, Loses,
         comparability::{self, Level},
-        metric::{Better, Metric, P99, Unit},
+        metric::{Metric, P99, Unit},
         number_format,
         spread::ENOUGH,
         statistics::{
             looks::Looks,
             margin::Margin,
             mean,
-            pairwise::{Pair, Pairwise, RankGroups},
+            pairwise::{Pair, Pairwise, RankGroups, Rates, Runs},
         },
     },
     engine::LossClass,
@@ -150,12 +150,8 @@ struct Draft<'r, 'a> {
 impl Matrix {
     /// Returns the matrix of a report: compares all its stores in all scenarios.
     pub fn of(report: &Report<'_>) -> Self {
-        let mut labels: Vec<String> = Vec::new();
-        for entry in report.entries().filter(|entry| !entry.cell.reference) {
-            if !labels.contains(&entry.label()) {
-                labels.push(entry.label());
-            }
-        }
+        let entries = report.entries().filter(|entry| !entry.cell.reference);
+        let labels = number_format::distinct(entries.map(Entry::label));
         let alternatives = SCENARIOS.chunk_by(|one, other| one.title == other.title);
         let drafts: Vec<_> = alternatives.filter_map(|ones| Draft::first_measured(report, ones)).collect();
         let columns = drafts.iter().map(Draft::column).collect();
@@ -298,7 +294,11 @@ impl<'r, 'a> Draft<'r, 'a> {
         let (looks, margins): (Vec<Looks>, Vec<Margin>) =
             firsts.map(|first| first.run.looks(&first.cell.id)).unzip();
         let margin = Margin::narrowest(margins);
-        let pairwise = Pairwise::of(&scores, &Looks::of_several(&looks), margin);
+        let looks = Looks::of_several(&looks);
+        let firsts: Vec<_> = self.stores.keys().filter_map(|label| self.entries_of(label).next()).collect();
+        let numbers = run_numbers(&firsts);
+        let runs = Runs { of: &numbers, deviation: between_runs(self.scenario.measure) };
+        let pairwise = Pairwise::of(Rates { stores: &scores, looks: &looks, margin, runs });
         Judged { pairwise, margin, is_recorded: false }
     }
 
@@ -554,26 +554,23 @@ fn has_figure(entry: &Entry<'_>, measure: &Metric) -> bool {
 /// Returns the score of each store by repetition: the mean logarithm of its metric over all comparison
 /// groups, negated if lower is better. Stores that lack a group are left out.
 fn figures(contests: &[ComparisonGroup<'_, '_>], measure: &Metric) -> BTreeMap<String, BTreeMap<u32, f64>> {
-    let sign = if measure.better == Better::Higher { 1.0 } else { -1.0 };
     let mut stores: BTreeMap<String, Vec<BTreeMap<u32, f64>>> = BTreeMap::new();
     for contest in contests {
         for entry in with_figures(contest, measure) {
-            stores.entry(entry.label()).or_default().push(entry.by_repetition(measure));
+            stores.entry(entry.label()).or_default().push(entry.scores(measure));
         }
     }
-    stores.retain(|_, figures| figures.len() == contests.len());
-    let join = |figures: Vec<BTreeMap<u32, f64>>| {
-        let repetitions = figures.first().into_iter().flat_map(BTreeMap::keys);
+    stores.retain(|_, scores| scores.len() == contests.len());
+    let join = |scores: Vec<BTreeMap<u32, f64>>| {
+        let repetitions = scores.first().into_iter().flat_map(BTreeMap::keys);
         let of = |repetition: &u32| {
-            let logs: Option<Vec<f64>> = figures
-                .iter()
-                .map(|one| one.get(repetition).filter(|value| **value > 0.0).map(|v| v.ln()))
-                .collect();
-            Some((*repetition, sign * mean(&logs?)?))
+            let of_works: Option<Vec<f64>> =
+                scores.iter().map(|of_work| of_work.get(repetition).copied()).collect();
+            Some((*repetition, mean(&of_works?)?))
         };
         repetitions.filter_map(of).collect::<BTreeMap<_, _>>()
     };
-    let joined = stores.into_iter().map(|(label, figures)| (label, join(figures)));
+    let joined = stores.into_iter().map(|(label, scores)| (label, join(scores)));
     joined.filter(|(_, values)| !values.is_empty()).collect()
 }
 

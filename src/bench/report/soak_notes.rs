@@ -30,7 +30,8 @@ pub fn sentence(measurement: &Measurement) -> Option<String> {
     });
     let growing = match findings.growing {
         None => Some("too short to tell when it is steady and what grows".to_owned()),
-        Some(growing) if growing.is_empty() => Some("nothing grows to the end".to_owned()),
+        Some(_) if soak.backlogs.is_empty() => Some("no backlog was measured".to_owned()),
+        Some(growing) if growing.is_empty() => Some("no backlog is shown to grow to the end".to_owned()),
         Some(growing) => {
             let one = |growth: Growth| {
                 let unit = if growth.series.ends_with("bytes") { Unit::Bytes } else { Unit::Count };

@@ -156,6 +156,9 @@ fn first_verdicts(text: &mut String, run: &Run) {
             let _ = writeln!(text, "  {groups}");
         }
         write_back(text, run, comparison);
+        for doubt in comparison.doubts(run.environment.foreign_limit) {
+            let _ = writeln!(text, "  {doubt}");
+        }
         if let Some(sentence) = latencies(run, comparison) {
             let _ = writeln!(text, "  {sentence}");
         }
@@ -181,7 +184,7 @@ fn cells_of<'r>(run: &'r Run, comparison: &'r Comparison) -> impl Iterator<Item 
 }
 
 /// Appends the rate of each store that has not failed, without and with the write-back after its slices, if any
-/// followed, and how many blocks another program disturbed by using the device then.
+/// followed.
 fn write_back(text: &mut String, run: &Run, comparison: &Comparison) {
     if comparison.blocks.iter().any(Block::has_write_back) {
         let rates = run.sound_stores(comparison).into_iter().filter_map(|store| {
@@ -195,11 +198,6 @@ fn write_back(text: &mut String, run: &Run, comparison: &Comparison) {
         if !rates.is_empty() {
             let _ = writeln!(text, "  operations/s without and with write-back: {}", rates.join("; "));
         }
-    }
-    let busy = comparison.blocks.iter().filter(|block| block.left_device_busy()).count();
-    if busy > 0 {
-        let _ =
-            writeln!(text, "  blocks in which other programs kept the device busy after write-back: {busy}");
     }
 }
 

@@ -16,56 +16,23 @@ mod ycsb;
 
 use crate::{
     bench::{
-        data,
-        plan::{options::Options, suites},
+        plan::suites,
         result::{Run, metric::Unit, number_format},
-        run,
     },
     engine::synthetic,
 };
 use measured::OwnMetrics;
 use published::{Layout, Published};
-use std::{
-    fmt::Write,
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::fmt::Write;
 
-/// Error of the reproduction of a publication.
+/// Error of [`text`].
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Error {
-    #[error(transparent)]
-    Run(#[from] run::Error),
-    #[error("cannot generate blocks in {} (--dir): {source}", .path.display())]
-    Blocks { path: PathBuf, source: io::Error },
     #[error("{} is not a result of kvbench reproduce", .0)]
     NoReproduction(String),
     #[error("the figures of {publication} cannot be read: {source}")]
     Facts { publication: &'static str, source: serde_json::Error },
-}
-
-/// Runs the experiment that `options` select. Blocks for XDAG's experiment are generated if no file is given, and
-/// removed at the end.
-///
-/// # Errors
-///
-/// [`Error::Blocks`] if the blocks cannot be generated; otherwise errors of [`run::run`].
-pub fn run(options: &Options) -> Result<Run, Error> {
-    let Some((path, pairs)) = options.generated_data() else { return Ok(run::run(options)?) };
-    run::interrupt::catch();
-    let run = make(&path, pairs, options.seed)
-        .map_err(|source| Error::Blocks { path: path.clone(), source })
-        .and_then(|()| Ok(run::run(options)?));
-    // Errors are ignored: the user has named this directory and can remove it.
-    let _ = fs::remove_file(&path);
-    let _ = fs::remove_dir(&options.directory);
-    run
-}
-
-fn make(path: &Path, pairs: u64, seed: u64) -> io::Result<()> {
-    path.parent().map_or(Ok(()), fs::create_dir_all)?;
-    data::generate(path, pairs, seed)
 }
 
 /// Returns a run of a publication's experiment as Markdown, in the layout of the publication.

@@ -1,5 +1,6 @@
 //! Published results, with source, machine and date, as the JSON of a publication has them.
 
+use crate::bench::result::number_format;
 use serde::Deserialize;
 
 /// Published results of one publication, with their experiment and source.
@@ -48,13 +49,8 @@ pub(super) struct Table {
 impl Published {
     /// Returns the names of the publication's stores that are not among `ours`, each once.
     pub fn absent(&self, ours: &[&str]) -> Vec<String> {
-        let mut absent = Vec::new();
-        for store in self.tables.iter().flat_map(Table::stores) {
-            if !ours.contains(&store) && !absent.iter().any(|other| other == store) {
-                absent.push(store.to_owned());
-            }
-        }
-        absent
+        let absent = self.tables.iter().flat_map(Table::stores).filter(|store| !ours.contains(store));
+        number_format::distinct(absent.map(str::to_owned))
     }
 }
 

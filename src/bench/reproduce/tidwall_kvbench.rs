@@ -36,11 +36,6 @@ fn of(table: &Table, ours: &OwnMetrics<'_>) -> String {
 fn rows<'a>(table: &'a Table, ours: &OwnMetrics<'a>) -> Vec<&'a str> {
     let all = distinct(table.names().chain(ours.cells().map(|cell| cell.row.as_str())));
     let load = |row: &'a str| row.split(" | ").skip(1).take(2).collect::<Vec<_>>();
-    let mut loads: Vec<Vec<&str>> = Vec::new();
-    for row in &all {
-        if !loads.contains(&load(row)) {
-            loads.push(load(row));
-        }
-    }
+    let loads = distinct(all.iter().copied().map(load));
     loads.iter().flat_map(|wanted| all.iter().copied().filter(move |row| load(row) == *wanted)).collect()
 }

@@ -140,6 +140,27 @@ impl Side {
 }
 
 impl Target {
+    /// Returns the target `store` with all data in memory (fsync policy `no`), without an engine cache or compression.
+    /// Each thread commits its own writes, the loss bounds are not known, and there are no caveats.
+    pub fn new(access: Access, store: impl Into<String>) -> Self {
+        Self {
+            access,
+            store: store.into(),
+            persistent: false,
+            fsync: Some(Fsync::No),
+            commits: Commits::Own,
+            loses: None,
+            may_lose: None,
+            cache_bytes: 0,
+            compression: Compression::None,
+            address: None,
+            program: None,
+            read_ahead: None,
+            side: None,
+            caveats: Vec::new(),
+        }
+    }
+
     /// Returns the store, followed in a duel by the side: `redb` or `redb old`.
     pub fn store_and_side(&self) -> String {
         match self.side {

@@ -191,8 +191,6 @@ pub struct PairVerdict {
     pub blocks: u32,
     /// Kind of the verdict on the first store, compared with the second.
     pub verdict: VerdictKind,
-    /// Verdict on the first store as a sentence without subject: "faster by at least 4.1%".
-    pub sentence: String,
     /// Blocks and time after which a verdict is likely; absent if there is a verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needed: Option<Needed>,
@@ -249,8 +247,8 @@ pub enum End {
 impl From<Verdict> for VerdictKind {
     fn from(verdict: Verdict) -> Self {
         match verdict {
-            Verdict::Faster { .. } => Self::Faster,
-            Verdict::Slower { .. } => Self::Slower,
+            Verdict::Faster => Self::Faster,
+            Verdict::Slower => Self::Slower,
             Verdict::SlightlyFaster { .. } => Self::SlightlyFaster,
             Verdict::SlightlySlower { .. } => Self::SlightlySlower,
             Verdict::Equal { .. } => Self::Equal,
@@ -314,10 +312,10 @@ impl PairVerdict {
     /// stores for equal.
     fn verdict(&self, margin: Margin) -> Verdict {
         match self.verdict {
-            VerdictKind::Faster => Verdict::Faster { at_least: (self.low - 1.0).max(0.0) },
-            VerdictKind::Slower => Verdict::Slower { at_least: (1.0 - self.high).max(0.0) },
-            VerdictKind::SlightlyFaster => Verdict::SlightlyFaster { by: self.ratio - 1.0, margin },
-            VerdictKind::SlightlySlower => Verdict::SlightlySlower { by: 1.0 - self.ratio, margin },
+            VerdictKind::Faster => Verdict::Faster,
+            VerdictKind::Slower => Verdict::Slower,
+            VerdictKind::SlightlyFaster => Verdict::SlightlyFaster { margin },
+            VerdictKind::SlightlySlower => Verdict::SlightlySlower { margin },
             VerdictKind::Equal => Verdict::Equal { margin },
             VerdictKind::CannotTell => Verdict::CannotTell {
                 blocks: self.needed.and_then(|needed| needed.blocks),
@@ -388,6 +386,25 @@ impl Comparison {
         ))
     }
 
+    /// Returns sentences on what makes the comparison doubtful; none if nothing does. `foreign_limit` is the fraction of
+    /// the CPUs that other programs may use (`--foreign`).
+    pub fn doubts(&self, foreign_limit: Option<f64>) -> Vec<String> {
+        let part = |block: &Block| block.disturbance.map_or(0.0, |disturbance| disturbance.part());
+        let is_disturbed = |block: &&Block| foreign_limit.is_some_and(|limit| part(block) > limit);
+        let disturbed = self.blocks.iter().filter(is_disturbed).count();
+        let busy = self.blocks.iter().filter(|block| block.left_device_busy()).count();
+        let of_all = |count: usize| format!("in {count} of {} blocks other programs", self.blocks.len());
+        let doubts = [
+            (disturbed > 0)
+                .then(|| format!("{} used more of the CPUs than --foreign allows", of_all(disturbed))),
+            (busy > 0).then(|| format!("{} kept the device busy after write-back", of_all(busy))),
+            self.slicing.as_ref().filter(|slicing| !slicing.is_like_alone).map(|_| {
+                "in the pilot the rates of a store in turns and alone differed by more than 3%".to_owned()
+            }),
+        ];
+        doubts.into_iter().flatten().collect()
+    }
+
     /// Returns the index of the anchor, the store that is in each group; `None` if all stores are loaded together.
     pub fn anchor(&self) -> Option<usize> {
         self.groups.first()?.first().copied()
@@ -439,7 +456,7 @@ impl Comparison {
     /// the verdicts. Returns `true` if each pair is decided.
     pub fn evaluate(&mut self, stores: &[usize], looks: &Looks) -> bool {
         let rates = self.rates(stores);
-        let rates = Rates { stores: &rates, looks, margin: self.margin };
+        let rates = Rates::of_one_run(&rates, looks, self.margin);
         let Some(pairwise) = Pairwise::of_family(&[rates], self.others_in_family).pop() else { return false };
         let id = |place: usize| stores.get(place).and_then(|store| self.cells.get(*store)).cloned();
         let verdict = |pair: &Pair| {
@@ -451,7 +468,6 @@ impl Comparison {
                 high: pair.interval.1,
                 blocks: pair.blocks,
                 verdict: pair.verdict.into(),
-                sentence: pair.verdict.sentence(|blocks| self.amount(blocks)),
                 needed: self.needed(pair.verdict),
             })
         };

@@ -76,7 +76,8 @@ impl Metric {
         if self.unit == Unit::PerSecond { "Throughput (operations/s)" } else { self.title }
     }
 
-    const fn new(
+    /// Creates a metric; higher values are better if `unit` is [`Unit::PerSecond`], otherwise lower ones.
+    pub(in crate::bench) const fn new(
         name: &'static str,
         title: &'static str,
         unit: Unit,

@@ -5,9 +5,9 @@ use super::{attempts, memory_limit::MemoryGroup, order::jobs};
 use crate::{
     bench::{
         plan::options::Options,
-        result::{Access, Cell, CellKind, Commits, Operation, Outcome, Target, Workload},
+        result::{Access, Cell, CellKind, Operation, Outcome, Target, Workload},
     },
-    engine::{Compression, Fsync, synthetic},
+    engine::synthetic,
 };
 
 /// Minimum number of operations of each thread: enough for a histogram of every kind of operation.
@@ -45,22 +45,7 @@ pub(super) fn measure(options: &Options, cells: &[Cell]) -> Result<u64, String> 
 
 /// Returns copies of the cells for which the driver needs as much memory, with the no-op engine as their store.
 fn with_noop_engine(cells: &[Cell]) -> Vec<Cell> {
-    let target = Target {
-        access: Access::InProcess,
-        store: synthetic::NOTHING.into(),
-        side: None,
-        persistent: false,
-        fsync: Some(Fsync::No),
-        commits: Commits::Own,
-        loses: None,
-        may_lose: None,
-        cache_bytes: 0,
-        compression: Compression::None,
-        read_ahead: None,
-        address: None,
-        program: None,
-        caveats: Vec::new(),
-    };
+    let target = Target::new(Access::InProcess, synthetic::NOTHING);
     let copy = |cell: &Cell| Cell {
         target: target.clone(),
         workload: without_waits(&cell.workload),

@@ -2,15 +2,14 @@
 //! warnings about conditions that distort results.
 
 use super::{
-    affinity, cold, interference::CpuWatch, over_wire::program_version, own_device, process_usage::field,
-    stored_calibration,
+    affinity, cold, interference::CpuWatch, over_wire::program_version, own_device, stored_calibration,
 };
 use crate::{
     bench::{
         plan::options::RunConditions,
         result::{Access, Cell, CellKind, Environment},
     },
-    engine::synthetic,
+    engine::{machine_memory::machine_bytes, synthetic},
 };
 use std::{
     collections::BTreeMap,
@@ -37,7 +36,7 @@ pub fn describe(directory: &Path, cells: &[Cell], conduct: &RunConditions) -> En
     let mut environment = Environment {
         cpu: read("/proc/cpuinfo").as_deref().and_then(cpu),
         cores: thread::available_parallelism().map_or(1, usize::from),
-        memory_bytes: read("/proc/meminfo").and_then(|text| field(&text, "MemTotal:")).map(|kib| kib << 10),
+        memory_bytes: machine_bytes(),
         system: format!(
             "{} {}",
             std::env::consts::OS,

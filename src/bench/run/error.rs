@@ -45,6 +45,8 @@ pub enum Error {
     OutputDirectory { path: PathBuf, source: io::Error },
     #[error("--dir {}: cannot create the directory: {source}; choose another one", .path.display())]
     Directory { path: PathBuf, source: io::Error },
+    #[error("--dir: cannot generate {}: {source}; choose another --dir, or name a file with --data", .path.display())]
+    GeneratedData { path: PathBuf, source: io::Error },
     /// A condition of the run cannot be met, such as `--cpus` or `--memory-limit`. The text names the flag.
     #[error("{0}")]
     Conduct(String),

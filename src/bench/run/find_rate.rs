@@ -120,7 +120,8 @@ impl Search<'_, '_> {
         };
         let mut rate = low * VERIFIED_AT;
         for _ in 0..MOST_VERIFICATIONS {
-            let (mut reported, limit) = self.limit(rate, lengths.verification)?;
+            // Once: of two trials the better one would hide a stall that comes in every second one.
+            let (mut reported, limit) = self.limit_once(rate, lengths.verification)?;
             let Some(limit) = limit else {
                 self.conclude(&mut reported, rate, low, limited_by);
                 return Ok(reported);

@@ -1,6 +1,6 @@
 //! Detection of other work on the machine: on the disk before a job, on the CPUs during the job.
 
-use super::interrupt;
+use super::{disk_usage::Files, interrupt};
 use crate::bench::result::Disturbance;
 use std::{
     fs::File,
@@ -45,7 +45,8 @@ pub fn wait_for_disk(directory: &Path, seconds: f64) {
         return;
     }
     let Ok(opened) = File::open(directory) else { return };
-    sync_file_system(&opened);
+    // An error of the write-back concerns the program that wrote the data, not this run.
+    let _ = Files::of(directory).write_back();
     becomes_idle(|| requests(&opened), IDLE, seconds);
 }
 
@@ -71,15 +72,6 @@ fn becomes_idle(mut requests: impl FnMut() -> Option<Requests>, still: Duration,
     }
     false
 }
-
-#[cfg(target_os = "linux")]
-fn sync_file_system(opened: &File) {
-    // An error of the write-back concerns the program that wrote the data, not this run.
-    let _ = nix::unistd::syncfs(opened);
-}
-
-#[cfg(not(target_os = "linux"))]
-fn sync_file_system(_opened: &File) {}
 
 /// Number of I/O requests of a block device, done and in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

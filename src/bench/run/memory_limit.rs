@@ -1,7 +1,8 @@
 //! Limit of memory and page cache (`--memory-limit`): a control group for the measured processes. It makes it
 //! possible to measure data larger than memory on any machine and in minutes.
 
-use super::{job_messages::leftovers, process_usage};
+use super::job_messages::leftovers;
+use crate::engine::machine_memory::field_bytes;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -115,9 +116,9 @@ impl MemoryGroup {
     }
 
     /// Returns a warning if swap could not be limited, so that measured processes may use it beyond the limit; `None`
-    /// if `swap_kib`, the machine's swap in KiB, is 0.
-    pub(super) fn swap_warning(&self, swap_kib: u64) -> Option<String> {
-        let failure = self.swap_failure.as_ref().filter(|_| swap_kib > 0)?;
+    /// if `swap_bytes`, the size of the machine's swap in bytes, is 0.
+    pub(super) fn swap_warning(&self, swap_bytes: u64) -> Option<String> {
+        let failure = self.swap_failure.as_ref().filter(|_| swap_bytes > 0)?;
         Some(format!(
             "--memory-limit does not limit swap ({failure}): stores may use more memory; turn swap off (swapoff -a)"
         ))
@@ -169,10 +170,10 @@ impl Drop for MemoryGroup {
     }
 }
 
-/// Returns the size of the machine's swap in KiB; 0 if it is not known.
-pub(super) fn swap_kib() -> u64 {
+/// Returns the size of the machine's swap in bytes; 0 if it is not known.
+pub(super) fn swap_bytes() -> u64 {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    process_usage::field(&meminfo, "SwapTotal:").unwrap_or(0)
+    field_bytes(&meminfo, "SwapTotal:").unwrap_or(0)
 }
 
 /// Returns the number of killed processes in the text of a control group's file of memory events.

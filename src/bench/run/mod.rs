@@ -41,8 +41,9 @@ pub use order::jobs;
 
 use crate::{
     bench::{
+        data,
         plan::{
-            options::Options,
+            options::{DataFile, Options},
             suites::{self, Plan},
         },
         result::{
@@ -67,8 +68,8 @@ use std::{
     path::Path,
 };
 
-/// Measures the cells that the options ask for, and returns the results, which are also written to
-/// `--output`.
+/// Measures the cells that the options ask for, and returns the results, which are also written to `--output`. A suite
+/// that reads a data file has one generated if `--data` names none; it is removed at the end.
 ///
 /// # Errors
 ///
@@ -103,12 +104,18 @@ pub fn run(options: &Options) -> Result<Run, Error> {
     }
     interrupt::catch();
     save(&run, &options.output)?;
-    let outcome = measure(options, &mut run).and_then(|()| match options.interleave {
+    let generated = options.generated_data();
+    let outcome = generate(options, generated.as_ref());
+    let outcome = outcome.and_then(|()| measure(options, &mut run)).and_then(|()| match options.interleave {
         Some(interleave) => interleave::measure(options, interleave, &mut run),
         None => Ok(()),
     });
     if outcome.is_ok() && environment::reads_cold(&run.cells, &options.conduct) {
         run.environment.random_read_after_us = environment::random_read_us(&options.directory);
+    }
+    // Errors are ignored: the user has named this directory and can remove it.
+    if let Some((path, _)) = generated {
+        let _ = fs::remove_file(path);
     }
     // Each instance of a comparison has removed its own directory in this one.
     let _ = fs::remove_dir(job_messages::directory(&options.directory));
@@ -119,6 +126,13 @@ pub fn run(options: &Options) -> Result<Run, Error> {
     harness_share::mark(&mut run);
     save(&run, &options.output)?;
     Ok(run)
+}
+
+/// Writes the data file that is generated for a run, if there is one.
+fn generate(options: &Options, file: Option<&DataFile>) -> Result<(), Error> {
+    let Some((path, pairs)) = file else { return Ok(()) };
+    data::generate(path, *pairs, options.seed, options.value_entropy)
+        .map_err(|source| Error::GeneratedData { path: path.clone(), source })
 }
 
 /// Returns the cells to measure, or an error if the options cannot be measured, some of the CPUs may not be used, or a
@@ -335,7 +349,7 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
 /// cannot be made. Each job has a group of its own; this one shows whether one can be made.
 fn swap_warning(options: &Options) -> Result<Option<String>, Error> {
     let group = options.conduct.memory_limit.map(MemoryGroup::new).transpose().map_err(Error::Conduct)?;
-    Ok(group.and_then(|group| group.swap_warning(memory_limit::swap_kib())))
+    Ok(group.and_then(|group| group.swap_warning(memory_limit::swap_bytes())))
 }
 
 /// Returns `true` if no cell or comparison of the run is left to measure.

@@ -1,7 +1,7 @@
 //! Resources used by a process, from `/proc`; unknown on systems other than Linux.
 
 use super::allocations::Allocated;
-use crate::engine::kinds;
+use crate::engine::{kinds, machine_memory::field_bytes};
 use std::{
     collections::BTreeMap,
     ffi::CStr,
@@ -193,12 +193,12 @@ fn cpu_ns(_: u32) -> Option<u64> {
 }
 
 fn memory(status: &str) -> Memory {
-    let bytes = |name| field(status, name).map(|kib| kib << 10);
+    let bytes = |name| field_bytes(status, name);
     Memory { resident: bytes("VmRSS:"), anonymous: bytes("RssAnon:"), peak: bytes("VmHWM:") }
 }
 
 fn mapped(smaps: &str, directory: &Path) -> u64 {
-    let (mut inside, mut kib) = (false, 0);
+    let (mut inside, mut bytes) = (false, 0);
     for line in smaps.lines() {
         // "7f00-7f10 r--s 00000000 08:01 17   /path", then lines such as "Rss:   12 kB".
         let is_head = line.split_whitespace().next().is_some_and(|word| !word.ends_with(':'));
@@ -206,10 +206,10 @@ fn mapped(smaps: &str, directory: &Path) -> u64 {
             let path = line.find('/').and_then(|start| line.get(start..));
             inside = path.is_some_and(|path| Path::new(path).starts_with(directory));
         } else if inside {
-            kib += field(line, "Rss:").unwrap_or(0);
+            bytes += field_bytes(line, "Rss:").unwrap_or(0);
         }
     }
-    kib << 10
+    bytes
 }
 
 fn writable(maps: &str, directory: &Path, coordination: &[&str]) -> Option<PathBuf> {
@@ -226,7 +226,7 @@ fn writable(maps: &str, directory: &Path, coordination: &[&str]) -> Option<PathB
     paths.into_iter().find(holds_data).map(Into::into)
 }
 
-/// Returns the number that follows `name` at the start of a line of `text`, as in `/proc/meminfo`; `None` if there is
+/// Returns the number that follows `name` at the start of a line of `text`, as in `/proc/self/io`; `None` if there is
 /// none.
 pub(super) fn field(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;

@@ -8,13 +8,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Returns the cache directory of the user, `$XDG_CACHE_HOME` or `$HOME/.cache`; `None` if neither variable is set.
+pub fn user_cache() -> Option<PathBuf> {
+    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))
+}
+
 /// Returns the path of the stored calibration: `kvbench/calibration-COMMIT.json` in `$XDG_CACHE_HOME` or
 /// `$HOME/.cache`; `None` if neither variable is set.
 pub fn place() -> Option<PathBuf> {
-    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
     let commit = option_env!("KVBENCH_COMMIT").unwrap_or("unknown");
-    Some(cache.join("kvbench").join(format!("calibration-{commit}.json")))
+    Some(user_cache()?.join("kvbench").join(format!("calibration-{commit}.json")))
 }
 
 /// Returns the stored calibration; `None` if there is none, or if it was made with another build of this program.

@@ -28,7 +28,7 @@ use clap::Args;
 pub(super) use result_file::result_file;
 use run_conditions::Machine;
 use std::{
-    env, fs,
+    env,
     path::{Path, PathBuf},
 };
 use value_parsers::{Mix, latency_goal, may_lose, minutes, mix, order, part, size, ttl, workload_name};
@@ -40,7 +40,6 @@ Examples:
   kvbench bench --suite kvbench --seconds 2 --keys 100000
   kvbench bench --suite ycsb --dry-run
   kvbench bench --suite ycsb --full --output ycsb.json
-  kvbench bench --suite xdag --generate-data blocks.bin --keys 480000
   kvbench bench --suite xdag --data blocks.bin
   kvbench bench --mix get=0.9,update=0.1 --order zipfian --threads 4 --fsync always,no
   kvbench bench --mix get=0.9,update=0.1 --ttl 30s --wire --stores map,rocksdb
@@ -189,18 +188,15 @@ struct Files {
     /// except stores that took turns
     #[arg(long)]
     resume: bool,
-    /// Replace the result file, or the file of --generate-data, if it exists
+    /// Replace the result file if it exists
     #[arg(long, conflicts_with = "resume")]
     force: bool,
     /// Directory for the stores; its disk is the one that is measured
     #[arg(long, value_name = "DIR", default_value = "kvbench-bench.tmp")]
     dir: PathBuf,
-    /// Pairs for --suite xdag: records of a 32-byte key and a 512-byte value
+    /// Pairs for --suite xdag: records of a 32-byte key and a 512-byte value [default: generated, and removed at the end]
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
-    /// Write a file for --data with --keys random records, and measure nothing
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "resume", "dry_run"])]
-    generate_data: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -274,32 +270,6 @@ impl Bench {
     /// Returns `true` with `--dry-run`.
     pub fn is_dry(&self) -> bool {
         self.machine.dry_run
-    }
-
-    /// Returns the path, number of keys and seed of the data file that `--generate-data` writes, or `None` without the
-    /// flag.
-    ///
-    /// # Errors
-    ///
-    /// [`run::Error::Conduct`] if the file has no keys, or if it exists and may not be replaced: it is no file, or
-    /// `--force` is not given.
-    pub fn generate(&self) -> Result<Option<(&Path, u64, u64)>, run::Error> {
-        let Some(path) = self.files.generate_data.as_deref() else { return Ok(None) };
-        let keys = self.keys.unwrap_or(480_000);
-        let refused = |text: String| Err(run::Error::Conduct(text));
-        if keys == 0 {
-            return refused("--keys 0: --generate-data writes one key or more; raise --keys".into());
-        }
-        let name = path.display();
-        match fs::metadata(path) {
-            Ok(metadata) if !metadata.is_file() => refused(format!(
-                "--generate-data {name}: there is something other than a file; choose another name"
-            )),
-            Ok(_) if !self.files.force => refused(format!(
-                "--generate-data {name}: the file exists; replace it with --force, or choose another name"
-            )),
-            _ => Ok(Some((path, keys, self.seed))),
-        }
     }
 
     /// Returns the options of the benchmark run that the flags describe.

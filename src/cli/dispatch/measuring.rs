@@ -5,7 +5,7 @@ use super::output::print;
 use crate::cli::Calibrate;
 use crate::{
     bench::{
-        compare, data, duel,
+        compare, duel,
         plan::options::Options,
         report,
         report::tracking_services::{self, ExportError},
@@ -15,7 +15,6 @@ use crate::{
     },
     cli::{Bench, Compare, Duel, Export, Report, Reproduce},
 };
-use anyhow::Context;
 use std::process::ExitCode;
 #[cfg(target_os = "linux")]
 use std::{
@@ -25,11 +24,6 @@ use std::{
 };
 
 pub(super) fn bench(options: Bench) -> anyhow::Result<()> {
-    if let Some((path, keys, seed)) = options.generate()? {
-        data::generate(path, keys, seed).with_context(|| format!("--generate-data {}", path.display()))?;
-        eprintln!("kvbench: {} has {keys} records; measure them with --data {0}", path.display());
-        return Ok(());
-    }
     let dry = options.is_dry();
     let options = options.options()?;
     if dry {
@@ -43,13 +37,13 @@ pub(super) fn bench(options: Bench) -> anyhow::Result<()> {
 }
 
 pub(super) fn reproduce(options: Reproduce) -> anyhow::Result<()> {
-    let dry = options.is_dry();
+    let dry = options.dry_run;
     let options = options.options()?;
     if dry {
         return dry_run(&options);
     }
     duel::check_programs_of(&options.stores)?;
-    let run = reproduce::run(&options)?;
+    let run = run::run(&options)?;
     let _ = print(&reproduce::text(&run)?);
     eprintln!("kvbench: result: {}", options.output.display());
     Ok(run::verdict(&run)?)
@@ -82,11 +76,7 @@ pub(super) fn exit_code(error: &anyhow::Error) -> u8 {
     if error.is::<run_file::ReadError>() || error.is::<ExportError>() || of_report() {
         return 2;
     }
-    let of_reproduction = || match error.downcast_ref() {
-        Some(reproduce::Error::Run(error)) => Some(error),
-        _ => None,
-    };
-    error.downcast_ref::<run::Error>().or_else(of_reproduction).map_or(1, run::Error::exit_code)
+    error.downcast_ref::<run::Error>().map_or(1, run::Error::exit_code)
 }
 
 #[cfg(target_os = "linux")]
@@ -97,13 +87,13 @@ pub(super) fn calibrate(options: &Calibrate) -> anyhow::Result<()> {
         let directory = path.parent().map_or(Ok(()), fs::create_dir_all);
         directory.and_then(|()| check_writable(path)).map_err(not_written("--output", path))?;
     }
-    if let Some(path) = options.markdown() {
+    if let Some(path) = &options.markdown {
         check_writable(path).map_err(not_written("--markdown", path))?;
     }
     let mut tell = |text: &str| eprintln!("kvbench: {text}");
     let figures = calibrate::run(&options.options(), &mut tell)?;
     let found = calibrate::summary(&figures)?;
-    if options.all() {
+    if options.all {
         print(&format!("{}\n", calibrate::text(&figures)))?;
     }
     print(&calibrate::summary_text(&figures, &found))?;
@@ -111,7 +101,7 @@ pub(super) fn calibrate(options: &Calibrate) -> anyhow::Result<()> {
     let saved = output.map_or(Ok(()), |path| {
         run::stored_calibration::save(&found, &path).map_err(not_written("--output", &path))
     });
-    if let Some(path) = options.markdown() {
+    if let Some(path) = &options.markdown {
         let page = calibrate::markdown(&figures, &found);
         fs::write(path, page).map_err(not_written("--markdown", path))?;
     }

@@ -146,8 +146,8 @@ fn exit_code(error: &anyhow::Error) -> u8 {
 
 fn serve(options: Serve) -> anyhow::Result<()> {
     server::end_at_signals();
-    let format = options.log_format();
-    logging::begin(options.log_level(), format);
+    let format = options.log_format;
+    logging::begin(options.log_level, format);
     let config = options.config();
     match &config.file {
         Some(file) => {
@@ -211,7 +211,7 @@ fn warn_of_total_loss(config: &Config) {
 fn torture(options: crate::cli::Torture) -> anyhow::Result<ExitCode> {
     use crate::torture::{self, results::Results};
 
-    if let Some(path) = options.table() {
+    if let Some(path) = &options.table {
         print(&Results::read(path)?.markdown())?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -7,7 +7,6 @@ use crate::{
         process_usage,
         server_state::{REDIS_VERSION, ServerState},
         spec::{NO_KEY, Spec, cmd},
-        state::stats::CommandTotal,
     },
     resp::{Args, Reply},
 };
@@ -252,14 +251,8 @@ fn cpu(_: &ServerState, text: &mut Text) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the commands and subcommands that clients have used, with their statistics.
-fn used(context: &ServerState) -> impl Iterator<Item = (&str, CommandTotal)> {
-    let names = context.names.iter().copied().enumerate();
-    names.filter_map(|(index, name)| Some((name, context.command_total(index)?)))
-}
-
 fn command_stats(context: &ServerState, text: &mut Text) -> Result<(), Error> {
-    for (name, total) in used(context) {
+    for (name, total) in context.used_commands() {
         let micros = total.nanos / 1000;
         let each = total.nanos as f64 / 1000.0 / total.calls.max(1) as f64;
         text.write(format_args!(
@@ -278,7 +271,7 @@ fn error_stats(context: &ServerState, text: &mut Text) -> Result<(), Error> {
 }
 
 fn latency_stats(context: &ServerState, text: &mut Text) -> Result<(), Error> {
-    for (name, total) in used(context).filter(|(_, total)| total.calls > 0) {
+    for (name, total) in context.used_commands().filter(|(_, total)| total.calls > 0) {
         let micros = |percent| total.latency.percentile(percent) as f64 / 1000.0;
         let (p50, p99, p999) = (micros(50.0), micros(99.0), micros(99.9));
         text.write(format_args!(

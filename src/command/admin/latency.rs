@@ -63,9 +63,7 @@ fn latest(_: &mut Session, context: &ServerState, _: Args<'_>, reply: &mut Reply
 /// of a command includes its subcommands; a command that is named twice is reported twice. A blocking thread executes
 /// it, because a request may name millions of commands.
 fn histograms(context: &ServerState, args: Args<'_>, reply: &mut Reply) -> Result<(), Error> {
-    let total = |(index, name): (usize, &&'static str)| Some((*name, context.command_total(index)?));
-    let used = context.names.iter().enumerate().filter_map(total).filter(|(_, total)| total.calls > 0);
-    let used: Vec<(&str, CommandTotal)> = used.collect();
+    let used: Vec<_> = context.used_commands().filter(|(_, total)| total.calls > 0).collect();
     let is_meant = |name: &str, word: &[u8]| {
         let family = name.split('|').next().unwrap_or(name);
         [name, family].iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()))

@@ -105,7 +105,8 @@ impl Client {
         let _first = self.waker.set(waker);
     }
 
-    /// Wakes the connection's task, so that it notices CLIENT KILL, a changed timeout or lines of MONITOR.
+    /// Wakes the connection's task, so that it notices CLIENT KILL, a changed timeout, lines of MONITOR or the stop of
+    /// its worker.
     pub fn wake(&self) {
         self.waker.get().inspect(|waker| waker.wake_by_ref());
     }
@@ -192,9 +193,11 @@ impl ClientRegistry {
         self.lock().get(&id).filter(|client| !client.is_killed()).cloned()
     }
 
-    /// Wakes the tasks of all connections, so that they notice a changed timeout.
+    /// Wakes the tasks of all connections, also of killed ones, so that they notice a changed timeout or the stop of
+    /// their worker.
     pub fn wake(&self) {
-        self.all().iter().for_each(|client| client.wake());
+        let clients: Vec<_> = self.lock().values().cloned().collect();
+        clients.iter().for_each(|client| client.wake());
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Client>>> {

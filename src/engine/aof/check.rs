@@ -115,7 +115,7 @@ fn keep(mut file: &File, path: &Path, from: u64, to: u64) -> Result<PathBuf> {
         return Err(Error::io("read", path)(io::ErrorKind::UnexpectedEof.into()));
     }
     kept.sync_all().map_err(Error::io("sync", &name))?;
-    files::sync_dir(files::parent(path))?;
+    files::sync_path(files::parent(path))?;
     Ok(name)
 }
 
@@ -124,10 +124,9 @@ fn keep(mut file: &File, path: &Path, from: u64, to: u64) -> Result<PathBuf> {
 fn create_beside(path: &Path) -> Result<(File, PathBuf)> {
     let mut number = 1_u32;
     loop {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".removed-{number}"));
+        let name = path.with_added_extension(format!("removed-{number}"));
         match File::create_new(&name) {
-            Ok(file) => return Ok((file, name.into())),
+            Ok(file) => return Ok((file, name)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
             Err(error) => return Err(Error::io("create", name)(error)),
         }

@@ -79,9 +79,7 @@ pub(super) fn create_locked(path: &Path) -> Result<File> {
 
 /// Returns `<path>.rewrite`, the path of the file that a rewrite writes.
 pub(super) fn rewrite_path(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".rewrite");
-    name.into()
+    path.with_added_extension("rewrite")
 }
 
 /// Exchanges the names of two files atomically. Returns `false` if the system or the file system does not

@@ -130,7 +130,7 @@ impl Aof {
         // A killed process may have left bytes, or the name of a rewritten file, in the kernel's caches only.
         // Clients are about to read them, so a power cut must not remove them.
         file.sync_data().map_err(Error::io("sync", &path))?;
-        files::sync_dir(files::parent(&path))?;
+        files::sync_path(files::parent(&path))?;
         let mut writer = Writer {
             buffer: Vec::new(),
             places: Vec::new(),

@@ -241,7 +241,7 @@ impl<'a> Fresh<'a> {
         self.write(&self.chain.sync_marker(self.len))?;
         self.sync()?;
         self.take_name()?;
-        let named = files::sync_dir(files::parent(&self.log.path))
+        let named = files::sync_path(files::parent(&self.log.path))
             .map_err(|error| self.log.refuse("sync", io::Error::other(error)));
         let mut current = self.log.lock_current();
         *current = Current { storage: Arc::clone(&self.file) as _, synced: self.len };

@@ -4,14 +4,14 @@
 //! it changes, unless the scan has passed that key.
 
 use super::{
-    super::{KeyRange, VisitValue},
+    super::{KeyRange, VisitValue, mutex::lock},
     table_trait::{ByteBudget, Table, VisitNext, WalkControl},
 };
 use std::{
     collections::BTreeMap,
     mem,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -120,7 +120,8 @@ fn visit_before(
 
 type Shared<T> = Arc<Mutex<Snapshot<T>>>;
 
-/// Open snapshots of a table, for which writers save old values.
+/// Open snapshots of a table, for which writers save old values. Only a visitor can panic while its thread holds one of the
+/// locks, between two pairs.
 pub(super) struct Snapshots<T: Table> {
     all: Mutex<Vec<Shared<T>>>,
     any: AtomicBool,
@@ -150,11 +151,6 @@ pub(super) fn pause() {
 pub(super) struct View<'s, T: Table> {
     snapshots: &'s Snapshots<T>,
     own: Shared<T>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Only a visitor can panic under these locks, between two pairs, so poisoning is ignored.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<T: Table> Snapshots<T> {

@@ -216,8 +216,7 @@ fn open_at(path: &Path, options: &OpenOptions) -> Result<Database, canopydb::Err
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark =
         "canopydb's pages have no checksums here, and damage in its log is taken for the end of the log";
-    let sound = CheckReport::by_scan(Canopy::open(&OpenOptions::for_check(path))?)?;
-    Ok(CheckReport { remark: Some(remark.into()), ..sound })
+    Ok(CheckReport::by_scan(Canopy::open(&OpenOptions::for_check(path))?)?.with_remark(remark))
 }
 
 fn fail(error: canopydb::Error, path: &Path) -> Error {
@@ -277,10 +276,6 @@ impl Engine for Canopy {
         &INFO
     }
 
-    fn is_memory_only(&self) -> bool {
-        false
-    }
-
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         self.begin_read()?.read(keys, visit)
     }
@@ -319,10 +314,6 @@ impl Engine for Canopy {
     fn compact(self: Box<Self>) -> Result<()> {
         self.db.compact().map_err(|error| self.fail(error))?;
         self.close()
-    }
-
-    fn close(&self) -> Result<()> {
-        self.sync()
     }
 }
 

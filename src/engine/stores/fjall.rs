@@ -288,8 +288,7 @@ fn open_at(path: &Path, options: &OpenOptions) -> Result<(Database, Keyspace), f
 /// the block.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "some damage in its journal is not found: fjall takes it for the end of the journal, as after a crash";
-    let sound = CheckReport::by_scan(Fjall::open(&OpenOptions::for_check(path))?)?;
-    Ok(CheckReport { remark: Some(remark.into()), ..sound })
+    Ok(CheckReport::by_scan(Fjall::open(&OpenOptions::for_check(path))?)?.with_remark(remark))
 }
 
 fn fail(error: fjall::Error, path: &Path) -> Error {
@@ -348,10 +347,6 @@ impl Snapshot for CommittedState<'_> {
 impl Engine for Fjall {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn is_memory_only(&self) -> bool {
-        false
     }
 
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
@@ -416,10 +411,6 @@ impl Engine for Fjall {
         self.quiesce()?;
         self.keyspace.major_compact().map_err(|error| self.fail(error))?;
         self.close()
-    }
-
-    fn close(&self) -> Result<()> {
-        self.sync()
     }
 }
 

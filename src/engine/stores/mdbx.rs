@@ -176,8 +176,10 @@ impl Mdbx {
         let db =
             Database::open_with_options(path, settings(options, length, length > limit)).map_err(fail)?;
         db.sync(true).map_err(fail)?;
-        sync_first_pages(path)?;
-        files::sync_dir(path)?;
+        // MDBX writes the first pages of a new file without a sync, and its own sync does nothing before the first
+        // commit.
+        files::sync_path(&data)?;
+        files::sync_path(path)?;
         place.end()?;
         // MDBX got the setting as an option too, but does not apply it to a part of its map.
         let advice = Advice::new(NAME, data, limit, false);
@@ -236,13 +238,6 @@ impl Mdbx {
     }
 }
 
-/// Syncs the first pages of a new data file: MDBX writes them without a sync, and its own sync does nothing before the
-/// first commit.
-fn sync_first_pages(path: &Path) -> Result<()> {
-    let data = path.join(DATA);
-    File::open(&data).and_then(|file| file.sync_all()).map_err(Error::io("sync", data))
-}
-
 /// Returns MDBX's sync mode under an fsync policy, with its name.
 fn sync_mode(fsync: Fsync) -> (SyncMode, &'static str) {
     // A mode that keeps the last synced commit cannot be compared with LMDB's, which does not. Under `everysec`
@@ -291,8 +286,7 @@ fn is_past(end: Bound<&[u8]>, key: &[u8]) -> bool {
 /// values are not detected.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "damaged keys and values are not found: MDBX has no checksums";
-    let sound = CheckReport::by_scan(Mdbx::open(&OpenOptions::for_check(path))?)?;
-    Ok(CheckReport { remark: Some(remark.into()), ..sound })
+    Ok(CheckReport::by_scan(Mdbx::open(&OpenOptions::for_check(path))?)?.with_remark(remark))
 }
 
 fn fail(error: libmdbx::Error, path: &Path, map_size: u64) -> Error {
@@ -370,10 +364,6 @@ impl Engine for Mdbx {
         &INFO
     }
 
-    fn is_memory_only(&self) -> bool {
-        false
-    }
-
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         self.begin_read()?.read(keys, visit)
     }
@@ -433,11 +423,7 @@ impl Engine for Mdbx {
             .map_err(Error::io("sync", &copy))?;
         fs::rename(&copy, &data).map_err(Error::io("rename", copy))?;
         files::remove_leftover(&path.join(COPY_READERS))?;
-        files::sync_dir(&path)
-    }
-
-    fn close(&self) -> Result<()> {
-        self.sync()
+        files::sync_path(&path)
     }
 }
 

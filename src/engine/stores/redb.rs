@@ -140,7 +140,7 @@ impl Redb {
         let db = db.map_err(|error| fail(error.into()))?;
         let latest = create_table(&db).map_err(fail)?;
         if let Some(path) = &path {
-            first.map_or_else(|| files::sync_dir(files::parent(path)), FirstFile::end)?;
+            first.map_or_else(|| files::sync_path(files::parent(path)), FirstFile::end)?;
         }
         Ok(Box::new(Self::new(latest, db, path)))
     }
@@ -330,10 +330,6 @@ impl Engine for Redb {
         // The compaction starts with a synced commit, which makes all earlier ones durable.
         db.compact().map_err(|error| fail(error, path.as_deref()))?;
         Ok(())
-    }
-
-    fn close(&self) -> Result<()> {
-        self.sync()
     }
 }
 

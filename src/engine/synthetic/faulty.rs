@@ -1,14 +1,14 @@
 //! Engines that fail on purpose, otherwise `btree`. Three test that a benchmark notices: `failing` sometimes
 //! returns errors, `wrong-value` sometimes returns values that no client wrote, and `forgetful` undoes the last
 //! update when it is closed. While a file `<path>.hold` (in memory: `<store>.hold`) exists, `slow-sync` does not
-//! end its syncs, and `slow-scan` does not end its scans, counts, size queries and large reads; it creates a file
-//! `<path>.held` when one waits. `panicking` panics at one call, which the environment variable `KVBENCH_PANIC` names
-//! as `OPENING:CALL:NUMBER`: `2:read:5` is the fifth read after the second opening of a path. A benchmark opens a
-//! store for the load, for the cells, and for the verification.
+//! end its syncs, `slow-scan` does not end its scans, counts, size queries and large reads, and `slow-read` does not end
+//! its reads; each creates a file `<path>.held` when one waits. `panicking` panics at one call, which the environment
+//! variable `KVBENCH_PANIC` names as `OPENING:CALL:NUMBER`: `2:read:5` is the fifth read after the second opening of a
+//! path. A benchmark opens a store for the load, for the cells, and for the verification.
 
 use crate::engine::{
-    Batch, Caveat, Engine, Error, Fsync, Info, KeyRange, Kind, OpenOptions, Result, Status, VisitPair,
-    VisitValue, WriteOp, stores::btree,
+    Batch, Capabilities, Caveat, Engine, Error, Fsync, Info, KeyRange, Kind, OpenOptions, Result, Status,
+    VisitPair, VisitValue, WriteOp, stores::btree,
 };
 use std::{
     env,
@@ -60,6 +60,14 @@ pub const SLOW_SCAN: Kind = Kind {
     ..btree::KIND
 };
 
+/// Engine whose reads do not end while a file exists that the test creates. Its description says that its data are not
+/// in memory, so that the server expects such reads.
+pub const SLOW_READ: Kind = Kind {
+    info: &SLOW_READ_INFO,
+    open: |options| open(&SLOW_READ_INFO, Fault::SlowReads(PauseFile::of(&SLOW_READ_INFO, options)), options),
+    ..btree::KIND
+};
+
 /// Engine that panics at one call, which the environment variable `KVBENCH_PANIC` names.
 pub const PANICKING: Kind = Kind {
     info: &PANICKING_INFO,
@@ -87,6 +95,12 @@ static SLOW_SYNC_INFO: Info = Info { name: "slow-sync", ..FAILING_INFO };
 
 static SLOW_SCAN_INFO: Info = Info { name: "slow-scan", ..FAILING_INFO };
 
+static SLOW_READ_INFO: Info = Info {
+    name: "slow-read",
+    capabilities: Capabilities { memory_resident: false, ..FAILING_INFO.capabilities },
+    ..FAILING_INFO
+};
+
 static PANICKING_INFO: Info = Info { name: "panicking", ..FAILING_INFO };
 
 enum Fault {
@@ -100,6 +114,8 @@ enum Fault {
     SlowSyncs(PauseFile),
     /// Scans, counts, size queries and large reads of the engine wait while this file exists.
     SlowScans(PauseFile),
+    /// Reads of the engine wait while this file exists.
+    SlowReads(PauseFile),
     /// One call of the engine panics.
     Panics {
         /// Name of the call that panics, such as `read`; empty for none.
@@ -253,6 +269,9 @@ impl Engine for FaultyEngine {
 
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         self.panic_at("read");
+        if let Fault::SlowReads(hold) = &self.fault {
+            hold.wait();
+        }
         self.fail(&self.reads)?;
         self.engine.read(keys, &mut |index, value| match value {
             Some(value) => self.distort(value, |value| visit(index, Some(value))),

@@ -40,6 +40,8 @@ pub const FAULTY: &[Kind] = &[
     #[cfg(feature = "fault-injection")]
     faulty::SLOW_SCAN,
     #[cfg(feature = "fault-injection")]
+    faulty::SLOW_READ,
+    #[cfg(feature = "fault-injection")]
     faulty::PANICKING,
     #[cfg(feature = "fault-injection")]
     twins::BTREE,

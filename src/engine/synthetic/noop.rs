@@ -123,8 +123,4 @@ impl Engine for Nothing {
     fn disk_size(&self) -> Result<u64> {
         Ok(0)
     }
-
-    fn close(&self) -> Result<()> {
-        Ok(())
-    }
 }

@@ -36,10 +36,6 @@ impl Engine for FlushOnly {
         &INFO
     }
 
-    fn is_memory_only(&self) -> bool {
-        false
-    }
-
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         for (index, key) in keys.iter().enumerate() {
             let value = self.0.get(key).map_err(fail)?;
@@ -90,9 +86,5 @@ impl Engine for FlushOnly {
 
     fn disk_size(&self) -> Result<u64> {
         self.0.size_on_disk().map_err(fail)
-    }
-
-    fn close(&self) -> Result<()> {
-        self.sync()
     }
 }

@@ -3,8 +3,8 @@
 use super::text;
 use crate::{
     every_store::{Running, in_memory, with_every_store},
-    frames::ask,
-    support::{Client, Server, request, stores_that},
+    frames::{ask, info},
+    support::{Client, Server, request, stores_that, wait_until},
 };
 use kvbench::engine::FsyncSupport;
 use std::fs;
@@ -43,6 +43,18 @@ fn the_policy_changes_where_the_engine_can() {
             assert_eq!(ask(&mut running.connect(), &["GET", "k"]), b"$1\r\nv\r\n");
         }
     });
+}
+
+/// The timer reads the policy each second.
+#[test]
+fn a_change_to_everysec_syncs_what_was_written_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--store", "map", "--path", "data", "--fsync", "no"]);
+    let mut client = server.connect();
+    assert_eq!(text(&mut client, &["SET", "k", "v"]), "+OK\r\n");
+    assert_eq!(text(&mut client, &["CONFIG", "SET", "appendfsync", "everysec"]), "+OK\r\n");
+    wait_until("the write is not synced", || info(&mut client, "last_sync_time") > 0);
+    assert_eq!(info(&mut client, "oldest_unsynced_ms"), 0);
 }
 
 #[test]
@@ -135,7 +147,7 @@ fn a_killed_client_does_not_wait_for_its_sync() {
 #[test]
 #[cfg(feature = "fault-injection")]
 fn waits_that_have_timed_out_are_not_counted_at_the_end() {
-    use crate::support::{KVBENCH, wait_until};
+    use crate::support::KVBENCH;
     use rustix::process::{Pid, Signal, kill_process};
     let dir = tempfile::tempdir().unwrap();
     let (hold, log) = (dir.path().join("data.hold"), dir.path().join("log"));

@@ -3,13 +3,9 @@
 use super::{expect, expect_alive};
 use crate::{
     every_store::on_every_store,
-    frames::{ask, exchange, reply_len, sorted},
+    frames::{ask, bulk, exchange, reply_len, sorted},
     support::{Client, request},
 };
-
-fn bulk(bytes: &[u8]) -> Vec<u8> {
-    [format!("${}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
-}
 
 /// The elements of an array reply.
 fn elements(reply: &[u8]) -> Vec<Vec<u8>> {

@@ -213,7 +213,7 @@ fn a_command_that_is_switched_off_is_unknown_as_in_redis() {
 }
 
 /// An address of this machine that is not loopback. Nothing is sent to find it.
-fn outer_address() -> IpAddr {
+pub fn outer_address() -> IpAddr {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     // An address of documentation, which is reached as any other is.
     socket.connect("198.51.100.1:9").expect("this test needs an address that is not loopback: a network");

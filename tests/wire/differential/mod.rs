@@ -2,7 +2,7 @@
 //!
 //! `KVBENCH_SEED=<number>` replays one stream of a failure.
 
-mod access;
+pub mod access;
 mod deadlines;
 mod hits;
 mod logs;

@@ -2,7 +2,7 @@
 
 use crate::{
     every_store::{Running, in_memory, on_every_store},
-    frames::{Received, ask, exchange, info, peak_growth, peak_rss, replies, rss},
+    frames::{Received, ask, bulk, exchange, info, peak_growth, peak_rss, replies, rss},
     support::{Client, PATIENCE, request},
 };
 use std::{
@@ -11,10 +11,6 @@ use std::{
 };
 
 const MIB: u64 = 1 << 20;
-
-fn bulk(value: &[u8]) -> Vec<u8> {
-    [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat()
-}
 
 fn expect_rss_below(running: &Running, limit: u64, what: &str) {
     let rss = rss(&running.server);

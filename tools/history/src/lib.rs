@@ -106,10 +106,6 @@ impl<L: Library> Engine for Stored<L> {
         L::INFO
     }
 
-    fn is_memory_only(&self) -> bool {
-        false
-    }
-
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         self.library.read(keys, visit).map_err(fail::<L>)
     }
@@ -140,10 +136,6 @@ impl<L: Library> Engine for Stored<L> {
 
     fn disk_size(&self) -> Result<u64> {
         disk_size(&self.path)
-    }
-
-    fn close(&self) -> Result<()> {
-        self.sync()
     }
 }
 

@@ -5,13 +5,12 @@ use crate::{
     bench::{
         plan::options::{Durability, ExternalServer, Options, PlanError},
         result::{
-            Access, Cell, CellKind, Commits, Loses, Operation, Order, Size, Target, Workload,
-            comparability::Level,
+            Access, Cell, Commits, Loses, Operation, Target, Workload, comparability::Level, number_format,
         },
     },
-    engine::{Compression, Fsync, Info, LossClass, ReadAhead, absent, absent_hint, kinds, synthetic},
+    engine::{Fsync, Info, LossClass, ReadAhead, absent, absent_hint, kinds, synthetic},
 };
-use std::thread;
+use std::{collections::BTreeMap, thread};
 
 /// Name of the program redis-server in `--stores` of `kvbench reproduce kvbench`.
 const REDIS: &str = "redis";
@@ -72,20 +71,11 @@ impl CellBuilder<'_> {
         let target = |durability: &Durability| {
             let (persistent, fsync) = file_and_policy(Some(*durability));
             Target {
-                access: Access::Wire,
-                store: REDIS.into(),
                 persistent,
                 fsync,
-                commits: Commits::Own,
                 loses: Some(as_redis_loses(*durability)),
-                may_lose: None,
-                cache_bytes: 0,
-                compression: Compression::None,
-                read_ahead: None,
-                address: None,
                 program: Some(program.into()),
-                side: None,
-                caveats: Vec::new(),
+                ..Target::new(Access::Wire, REDIS)
             }
         };
         self.durabilities().iter().map(target).collect()
@@ -252,13 +242,9 @@ impl CellBuilder<'_> {
             return lacks;
         }
         for durability in self.durabilities() {
-            for lack in self.stores().into_iter().filter_map(|info| self.lack(info, durability)) {
-                if !lacks.contains(&lack) {
-                    lacks.push(lack);
-                }
-            }
+            lacks.extend(self.stores().into_iter().filter_map(|info| self.lack(info, durability)));
         }
-        lacks
+        number_format::distinct(lacks.into_iter())
     }
 
     pub fn target(&self, info: &Info, access: Access, durability: Durability) -> Target {
@@ -266,20 +252,13 @@ impl CellBuilder<'_> {
         let durability = if synthetic::is_reference(info.name) { Durability::Memory } else { durability };
         let (persistent, fsync) = file_and_policy(Some(durability));
         Target {
-            access,
-            store: info.name.into(),
             persistent,
             fsync,
-            commits: Commits::Own,
             loses: Some(info.loss_at(durability).into()),
-            may_lose: None,
             cache_bytes: self.options.cache_bytes,
             compression: self.options.compression,
-            read_ahead: None,
-            address: None,
-            program: None,
-            side: None,
             caveats: info.caveats_at(durability).map(Into::into).collect(),
+            ..Target::new(access, info.name)
         }
     }
 
@@ -295,23 +274,15 @@ impl CellBuilder<'_> {
     fn foreign(&self, foreign: &ExternalServer) -> Target {
         let (persistent, fsync) = file_and_policy(foreign.durability);
         Target {
-            access: Access::Wire,
-            store: foreign.name.clone(),
             persistent,
             fsync,
-            commits: Commits::Own,
             loses: foreign.durability.map(as_redis_loses),
-            may_lose: None,
-            cache_bytes: 0,
-            compression: Compression::None,
-            read_ahead: None,
             address: Some(foreign.address.clone()),
-            program: None,
-            side: None,
             caveats: match foreign.durability {
                 Some(_) => vec!["its durability is what the user said, not what was seen".into()],
                 None => vec!["its durability is not known".into()],
             },
+            ..Target::new(Access::Wire, foreign.name.clone())
         }
     }
 
@@ -345,14 +316,9 @@ impl CellBuilder<'_> {
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
         Workload {
             name: name.into(),
-            mix: mix.iter().copied().collect(),
             keys: 0,
-            key_bytes: Size::Fixed(16),
-            value_bytes: Size::Fixed(100),
             value_entropy: self.options.value_entropy,
-            order: Order::Uniform,
             threads: self.options.threads.unwrap_or(cores),
-            batch: 1,
             seconds: match (self.options.wanted_seconds(), self.options.operations) {
                 (None, None) => Some(seconds),
                 (seconds, _) => seconds,
@@ -360,19 +326,9 @@ impl CellBuilder<'_> {
             operations: self.options.operations,
             // A warm-up would load into the page cache what `--cold` has dropped from it.
             warmup_seconds: if self.options.conduct.cold { 0.0 } else { self.options.warmup_seconds },
-            rate: None,
             scan_length: 1,
-            random_scan_length: false,
-            one_snapshot: false,
-            prefix_bytes: None,
-            counts_allocations: false,
             seed: self.options.seed,
-            step: CellKind::Operations,
-            hashed_keys: true,
-            data: None,
-            ttl_ms: None,
-            rate_goal: None,
-            soak: false,
+            ..Workload::of(mix.iter().copied().collect::<BTreeMap<_, _>>(), 0)
         }
     }
 }

@@ -64,13 +64,8 @@ pub(super) fn of_workloads(mut cells: Vec<Cell>, options: &Options) -> Result<Ve
     };
     for name in &options.workloads {
         if !cells.iter().any(|cell| is_of(cell, name)) {
-            let mut able: Vec<&str> = Vec::new();
-            for cell in &cells {
-                if !able.contains(&&*cell.row) {
-                    able.push(&cell.row);
-                }
-            }
-            let (suite, name, able) = (suite.name, name.clone(), able.join(", "));
+            let able = number_format::distinct(cells.iter().map(|cell| cell.row.as_str())).join(", ");
+            let (suite, name) = (suite.name, name.clone());
             return Err(PlanError::UnknownWorkload { suite, name, able });
         }
     }

@@ -13,6 +13,7 @@ mod tidwall_kvbench;
 mod tidwall_readme;
 mod unused_flags;
 mod xdag;
+mod xdag_blocks;
 mod ycsb;
 
 use super::{
@@ -20,7 +21,7 @@ use super::{
     unsupported,
 };
 use crate::{
-    bench::result::{Access, Cell, Workload, comparability::Level},
+    bench::result::{Access, Cell, Workload, comparability::Level, number_format},
     engine::{Fsync, synthetic},
 };
 use cell_builder::{CellBuilder, is_asked_for};
@@ -52,6 +53,7 @@ pub static SUITES: &[Suite] = &[
     },
     Suite {
         access: Some(Access::InProcess),
+        generated_data: Some(xdag_blocks::generated_for_suite),
         mean_latency: true,
         ..Suite::new(
             "xdag",
@@ -116,7 +118,7 @@ pub static SUITES: &[Suite] = &[
     Suite {
         default_fsync: &[ALWAYS],
         access: Some(Access::InProcess),
-        generated_data: Some(xdag::generated_blocks),
+        generated_data: Some(xdag_blocks::generated_for_publication),
         published: Some(include_str!("published/xdag.json")),
         ..Suite::new("reproduce-xdag", "XDAG KV Bench: blocks of 512 bytes, two sizes", xdag::cells)
     },
@@ -219,11 +221,8 @@ pub fn plan(options: &Options) -> Result<Plan, PlanError> {
     let wanted = |cell: &&Cell| !cell.reference || is_asked_for(options);
     let obstacles: Vec<_> = plan.cells.iter().filter(wanted).map(unsupported::unsupported_reason).collect();
     if obstacles.iter().all(Option::is_some) {
-        for obstacle in obstacles.into_iter().flatten() {
-            if !reasons.contains(&obstacle) {
-                reasons.push(obstacle);
-            }
-        }
+        let is_new = |obstacle: &String| !plan.left_out.contains(obstacle);
+        reasons.extend(number_format::distinct(obstacles.into_iter().flatten().filter(is_new)));
         return Err(PlanError::Nothing(reasons.join("; ")));
     }
     plan.cells.iter_mut().for_each(|cell| cell.workload.seed = options.seed);

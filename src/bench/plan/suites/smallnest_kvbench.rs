@@ -5,9 +5,10 @@
 use super::{
     cell_builder::CellBuilder,
     cell_transforms::{cell, count, group, headed},
+    xdag_blocks::{data_file, generated_for_suite},
 };
 use crate::bench::{
-    data::{self, RECORD_KEY, RECORD_VALUE},
+    data::{RECORD_KEY, RECORD_VALUE},
     plan::options::{Options, PlanError, Rows},
     result::{Cell, CellKind, Operation, Order, Size, Target, Workload},
 };
@@ -15,7 +16,7 @@ use std::collections::HashSet;
 
 /// Default duration in seconds of a case that reads, as in the original.
 const SECONDS: f64 = 60.0;
-/// Default number of keys of the suites smallnest and xdag.
+/// Default number of keys of the suite smallnest.
 const KEYS: u64 = 1_000_000;
 /// Row name of the case that sets keys in batches of 1000.
 const BATCH: &str = "batch 1000";
@@ -45,12 +46,11 @@ fn all(options: &Options) -> Vec<Cell> {
     Cases { maker: &CellBuilder { options }, seconds: SECONDS, keys, shape: &shape }.cells()
 }
 
-/// Returns the heading of the row names, and the cells over pairs that are read from a file (`--data`); in each table,
-/// one of them reads the file with one thread and without any store.
+/// Returns the heading of the row names, and the cells over pairs that are read from a file (`--data`, or generated); in
+/// each table, one of them reads the file with one thread and without any store.
 pub(super) fn xdag(options: &Options) -> Result<Rows, PlanError> {
     let maker = &CellBuilder { options };
-    let data = options.data.as_ref().ok_or(PlanError::NoData)?;
-    let pairs = data::pairs(data).map_err(|source| PlanError::BadData { path: data.clone(), source })?;
+    let (data, pairs) = data_file(options, generated_for_suite)?;
     let shape = |workload: Workload| Workload {
         key_bytes: Size::Fixed(RECORD_KEY as u32),
         value_bytes: Size::Fixed(RECORD_VALUE as u32),

@@ -6,27 +6,18 @@ use super::{
     cell_builder::CellBuilder,
     cell_transforms::{cell, count, group, headed},
     smallnest_kvbench::{HEADING, of_source},
+    xdag_blocks::{data_file, generated_for_publication, sizes},
 };
 use crate::bench::{
-    data::{self, RECORD_KEY, RECORD_VALUE},
-    plan::options::{DataFile, Options, PlanError, Rows},
+    data::{RECORD_KEY, RECORD_VALUE},
+    plan::options::{Options, PlanError, Rows},
     result::{Cell, CellKind, Operation, Order, Size, Target, Workload},
 };
 use std::path::Path;
 
-/// Numbers of XDAG blocks (pairs) in the published experiment of XDAG's fork of kvbench: on its first machine, and on
-/// its last.
-const SIZES: [u64; 2] = [154_700, 483_296];
-
 pub(super) fn cells(options: &Options) -> Result<Rows, PlanError> {
     let maker = &CellBuilder { options };
-    let (path, most) = match options.data.clone() {
-        None => generated_blocks(options),
-        Some(path) => match data::pairs(&path) {
-            Ok(pairs) => (path, pairs),
-            Err(source) => return Err(PlanError::BadData { path, source }),
-        },
-    };
+    let (path, most) = data_file(options, generated_for_publication)?;
     let mut sizes = sizes(options.keys).map(|size| size.clamp(1, most)).to_vec();
     // In a user's file that is too small, both sizes may be the same.
     sizes.dedup();
@@ -42,20 +33,6 @@ pub(super) fn cells(options: &Options) -> Result<Rows, PlanError> {
         }
     }
     Ok((HEADING, cells))
-}
-
-/// Returns the file of XDAG blocks that is generated for a run without `--data`. It has the larger number of blocks of
-/// the experiment, or that for `--keys`.
-pub(super) fn generated_blocks(options: &Options) -> DataFile {
-    let [_, large] = sizes(options.keys);
-    (options.directory.join("xdag-blocks"), large)
-}
-
-/// Returns the two numbers of blocks of the experiment; with `--keys`, that number and another one in the
-/// same proportion.
-fn sizes(keys: Option<u64>) -> [u64; 2] {
-    let [small, large] = SIZES;
-    keys.map_or(SIZES, |keys| [keys.max(1), keys.max(1) * large / small])
 }
 
 /// Builder of the cells over the first `keys` blocks (pairs) of a file.

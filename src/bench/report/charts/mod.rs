@@ -56,13 +56,7 @@ pub fn shapes() -> impl Iterator<Item = &'static str> {
 impl Styles {
     /// Assigns a style to each distinct label of a store, in the order of first occurrence.
     pub fn new(labels: impl Iterator<Item = String>) -> Self {
-        let mut known = Vec::new();
-        for label in labels {
-            if !known.contains(&label) {
-                known.push(label);
-            }
-        }
-        Self(known)
+        Self(number_format::distinct(labels))
     }
 
     /// Returns the style of the store with this label; for an unknown label, that of the first store.

@@ -138,10 +138,13 @@ function strictest(works) {
 
 // Returns the number of repetitions that two stores have in common, the mean ratio, and the p-values of Student's tests
 // of difference and of equality within the margin. In a repetition that a store lacks, the logarithm is not finite.
-function tested(one, other, plan) {
+// `between` is the standard deviation between measurements with different sources.
+function tested(one, other, plan, between) {
   const logs = one.logs.map((log, number) => log - other.logs[number]).filter(Number.isFinite);
   const [middle, freedom] = [mean(logs), logs.length - 1];
-  const error = Math.sqrt(logs.reduce((sum, log) => sum + (log - middle) ** 2, 0) / freedom / logs.length);
+  const within = Math.sqrt(logs.reduce((sum, log) => sum + (log - middle) ** 2, 0) / freedom / logs.length);
+  const apart = one.sources.some((source, place) => source !== other.sources[place]);
+  const error = apart ? Math.hypot(within, Math.SQRT2 * between) : within;
   const p = (distance) => (freedom < 2 ? NaN : error > 0 ? chance(distance / error, freedom) : distance === 0 ? 1 : 0);
   const inside = Math.log1p(plan.margin) - Math.abs(middle);
   return {
@@ -212,7 +215,7 @@ function absence(store, place, near, asked, needs, memory) {
 }
 
 // What the figures say to a question; see `tell` for the words.
-function choose({ stores, contests }, asked) {
+function choose({ stores, contests, between_runs }, asked) {
   const [data, memory] = [asked.data * GB, asked.memory * GB];
   const needs = (store) => (store.holds_all ? data * (store.factor ?? 1) : 0);
   const tooLarge = stores.map((store, place) => place).filter((place) => needs(stores[place]) > memory);
@@ -240,13 +243,13 @@ function choose({ stores, contests }, asked) {
     const logs = Array.from({ length: repetitions }, (_, number) =>
       own.reduce((sum, { work, cell }) => sum + work.weight * Math.log(cell.rates[number] ?? NaN), 0) / weights);
     const nearest = own.reduce((a, b) => (b.work.weight > a.work.weight ? b : a));
-    return { store: stores[place], logs, nearest };
+    return { store: stores[place], logs, nearest, sources: own.map(({ cell }) => cell.source) };
   }).filter(({ logs }) => logs.some(Number.isFinite));
   const middle = ({ logs }) => mean(logs.filter(Number.isFinite));
   ranking.sort((a, b) => middle(b) - middle(a));
   const [best, ...rivals] = ranking;
   const plan = strictest(common);
-  const pairs = ranking.flatMap((one, place) => ranking.slice(place + 1).map((other) => tested(one, other, plan)));
+  const pairs = ranking.flatMap((one, place) => ranking.slice(place + 1).map((other) => tested(one, other, plan, between_runs)));
   const different = shown(pairs.map((pair) => pair.different));
   const equal = shown(pairs.map((pair) => pair.equal));
   // The first pairs are those of the best store with each other one.

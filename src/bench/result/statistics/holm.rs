@@ -5,6 +5,8 @@
 //! criterion here, because one false positive fails a build; the procedure of Benjamini and Yekutieli bounds
 //! only the share of false positives among all positives.
 
+use super::real;
+
 /// Returns the significance level of each comparison, in the order of `probabilities` (p-values): the comparison is
 /// significant if its p-value is below it. `level` is the significance level for all comparisons together. All
 /// comparisons after the first one that is not significant have the level of that one.
@@ -14,7 +16,7 @@ pub fn levels(probabilities: &[f64], level: f64) -> Vec<f64> {
     let mut levels = vec![level; probabilities.len()];
     let mut tested = order.len();
     for (place, probability) in order {
-        let own = level / count(tested);
+        let own = level / real(tested);
         if let Some(slot) = levels.get_mut(place) {
             *slot = own;
         }
@@ -23,11 +25,6 @@ pub fn levels(probabilities: &[f64], level: f64) -> Vec<f64> {
         }
     }
     levels
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a number of comparisons")]
-fn count(comparisons: usize) -> f64 {
-    comparisons as f64
 }
 
 #[cfg(test)]

@@ -20,6 +20,10 @@ pub mod student;
 pub mod trend;
 pub mod verdict;
 
+/// Standard deviation, between runs of one build on one machine, of the logarithm of a speed or a latency of all stores
+/// together: the machine has states that last for hours. Source: docs/reference/between-runs.csv, five runs.
+pub const BETWEEN_RUNS: f64 = 0.11;
+
 /// Returns the arithmetic mean, or `None` if there are no values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / count(values))

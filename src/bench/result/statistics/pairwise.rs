@@ -15,7 +15,7 @@ use super::{
     holm,
     looks::Looks,
     margin::Margin,
-    mean,
+    mean, real,
     sample_size::{LEVEL, Noise, POWER},
     squares, student,
     verdict::Verdict,
@@ -42,6 +42,24 @@ pub struct Rates<'r> {
     pub looks: &'r Looks,
     /// Difference below which stores count as equal.
     pub margin: Margin,
+    /// Runs that measured the stores.
+    pub runs: Runs<'r>,
+}
+
+impl<'r> Rates<'r> {
+    /// Returns the rates of stores that one run measured.
+    pub fn of_one_run(stores: &'r [BTreeMap<u32, f64>], looks: &'r Looks, margin: Margin) -> Self {
+        Self { stores, looks, margin, runs: Runs::default() }
+    }
+}
+
+/// Which run measured each store. The ratio of two stores of different runs contains the difference between these runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Runs<'r> {
+    /// Number of the run of each store; empty if one run measured all.
+    pub of: &'r [usize],
+    /// Standard deviation between runs of the logarithm of the metric.
+    pub deviation: f64,
 }
 
 /// Comparison of two stores: ratio of their rates, and the verdict.
@@ -53,8 +71,8 @@ pub struct Pair {
     pub second: usize,
     /// Geometric mean of the ratios of the first store's rate to the second's.
     pub ratio: f64,
-    /// Confidence interval of `ratio`. It excludes 1 exactly if a difference is shown; the level is 95% for one pair
-    /// and one look, and higher for more.
+    /// Confidence interval of `ratio`: with a probability of 95% all pairs of the family lie in theirs, over all looks
+    /// (Bonferroni). If a difference is shown, it ends at 1 at the latest.
     pub interval: (f64, f64),
     /// Number of blocks (repetitions that both stores of the pair have) that the comparison of the pair uses.
     pub blocks: u32,
@@ -85,16 +103,15 @@ struct Estimate {
     mean: f64,
     /// Standard deviation, between blocks (repetitions), of the logarithm of the ratio of both stores' rates.
     deviation: f64,
+    /// Variance between runs of this logarithm; 0 if one run measured both stores.
+    between_runs: f64,
     blocks: u32,
 }
 
 impl Pairwise {
-    /// Compares all pairs of stores with the blocks of the latest look (evaluation) of `looks`. `stores` has the
-    /// natural logarithm of the rate of each store by block; for a metric of which lower values are better, the negated
-    /// logarithm.
-    pub fn of(stores: &[BTreeMap<u32, f64>], looks: &Looks, margin: Margin) -> Self {
-        let mut one = Self::of_family(&[Rates { stores, looks, margin }], 0);
-        one.pop().unwrap_or_else(|| Self::judged(Vec::new(), 0))
+    /// Compares all pairs of stores with the blocks of the latest look (evaluation).
+    pub fn of(rates: Rates<'_>) -> Self {
+        Self::of_family(&[rates], 0).pop().unwrap_or_else(|| Self::judged(Vec::new(), 0))
     }
 
     /// Compares all pairs of stores in each of several comparisons, with the blocks of its latest look (evaluation). The
@@ -103,14 +120,15 @@ impl Pairwise {
     /// comparison without enough blocks.
     pub fn of_family(comparisons: &[Rates<'_>], others: usize) -> Vec<Self> {
         let estimates: Vec<Vec<Estimate>> = comparisons.iter().map(Estimate::of_pairs).collect();
+        let without_pair = estimates.iter().filter(|own| own.is_empty()).count();
+        let count = estimates.iter().map(Vec::len).sum::<usize>();
+        let family = count + without_pair + others;
         let tested = |test: fn(&Estimate, &Looks, Margin) -> f64| {
             let of_each = comparisons.iter().zip(&estimates);
             let mut probabilities: Vec<f64> = of_each
                 .flat_map(|(rates, own)| own.iter().map(|one| test(one, rates.looks, rates.margin)))
                 .collect();
-            let count = probabilities.len();
-            let without_pair = estimates.iter().filter(|own| own.is_empty()).count();
-            probabilities.resize(count + without_pair + others, 1.0);
+            probabilities.resize(family, 1.0);
             let levels = holm::levels(&probabilities, LEVEL);
             probabilities.into_iter().zip(levels).take(count).map(Tested::new)
         };
@@ -118,7 +136,8 @@ impl Pairwise {
         let of_each = comparisons.iter().zip(&estimates).map(|(rates, own)| {
             let pairs = own.iter().zip(tests.by_ref());
             let pairs = pairs.map(|(one, (difference, equality))| {
-                one.judged(rates.looks, rates.margin, difference, equality)
+                let interval = one.interval(rates.looks, LEVEL / real(family), difference.is_shown);
+                one.judged((rates.looks, rates.margin), interval, difference, equality)
             });
             let pairs = pairs.collect();
             let level = |store: &usize| rates.stores.get(*store).and_then(mean_of).unwrap_or(f64::MIN);
@@ -178,8 +197,8 @@ impl Pairwise {
         for store in others {
             let list = match self.between(*best, *store).map(|pair| pair.verdict) {
                 // A caller that orders by medians may name a best store whose mean is lower.
-                None | Some(Verdict::CannotTell { .. } | Verdict::Slower { .. }) => &mut groups.undecided,
-                Some(Verdict::Faster { .. }) => &mut groups.slower,
+                None | Some(Verdict::CannotTell { .. } | Verdict::Slower) => &mut groups.undecided,
+                Some(Verdict::Faster) => &mut groups.slower,
                 Some(
                     Verdict::Equal { .. } | Verdict::SlightlyFaster { .. } | Verdict::SlightlySlower { .. },
                 ) => &mut groups.winners,
@@ -204,16 +223,11 @@ impl RankGroups {
 impl Pair {
     /// Returns the comparison with both stores exchanged: of the second store with the first.
     fn reversed(self) -> Self {
-        let inverse = |fraction: f64| 1.0 / (1.0 + fraction);
         let verdict = match self.verdict {
-            Verdict::Faster { at_least } => Verdict::Slower { at_least: 1.0 - inverse(at_least) },
-            Verdict::Slower { at_least } => Verdict::Faster { at_least: inverse(-at_least) - 1.0 },
-            Verdict::SlightlyFaster { by, margin } => {
-                Verdict::SlightlySlower { by: 1.0 - inverse(by), margin }
-            }
-            Verdict::SlightlySlower { by, margin } => {
-                Verdict::SlightlyFaster { by: inverse(-by) - 1.0, margin }
-            }
+            Verdict::Faster => Verdict::Slower,
+            Verdict::Slower => Verdict::Faster,
+            Verdict::SlightlyFaster { margin } => Verdict::SlightlySlower { margin },
+            Verdict::SlightlySlower { margin } => Verdict::SlightlyFaster { margin },
             same @ (Verdict::Equal { .. } | Verdict::CannotTell { .. }) => same,
         };
         Self {
@@ -249,23 +263,26 @@ impl Estimate {
     fn of_pairs(rates: &Rates<'_>) -> Vec<Self> {
         let count = rates.stores.len();
         let pairs = (0..count).flat_map(|first| (first + 1..count).map(move |second| (first, second)));
-        pairs.filter_map(|pair| Self::of(rates.stores, pair, rates.looks)).collect()
+        pairs.filter_map(|pair| Self::of(rates, pair)).collect()
     }
 
-    fn of(stores: &[BTreeMap<u32, f64>], (first, second): (usize, usize), looks: &Looks) -> Option<Self> {
+    fn of(rates: &Rates<'_>, (first, second): (usize, usize)) -> Option<Self> {
+        let Rates { stores, looks, runs, .. } = rates;
         let (one, other) = (stores.get(first)?, stores.get(second)?);
         let ratio = |(block, value): (&u32, &f64)| Some(value - other.get(block)?);
         let mut ratios: Vec<f64> = one.iter().filter_map(ratio).collect();
         let blocks = looks.newest(u32::try_from(ratios.len()).ok()?)?;
         ratios.truncate(usize::try_from(blocks).ok()?);
         let deviation = (squares(&ratios) / (f64::from(blocks) - 1.0)).sqrt();
+        let is_one_run = runs.of.get(first) == runs.of.get(second);
+        let between_runs = if is_one_run { 0.0 } else { 2.0 * runs.deviation.powi(2) };
         let is_enough = ratios.len() >= ENOUGH;
-        is_enough.then_some(Self { first, second, mean: mean(&ratios)?, deviation, blocks })
+        is_enough.then_some(Self { first, second, mean: mean(&ratios)?, deviation, between_runs, blocks })
     }
 
     /// Returns the standard error of the mean logarithm of the ratio of two stores' rates.
     fn error(&self) -> f64 {
-        self.deviation / f64::from(self.blocks).sqrt()
+        (self.deviation.powi(2) / f64::from(self.blocks) + self.between_runs).sqrt()
     }
 
     /// Returns the p-value of the test for a difference of the two stores, two-sided and corrected for all looks
@@ -282,17 +299,32 @@ impl Estimate {
         looks.overall(probability, self.blocks)
     }
 
-    /// Returns the pair with its confidence interval and its verdict, given the results of the tests for difference and
+    /// Returns the confidence interval of the ratio at the two-sided significance level `level`. That of a shown
+    /// difference ends at 1, because Holm's procedure, which has shown it, is stricter for other pairs only.
+    fn interval(&self, looks: &Looks, level: f64, is_different: bool) -> (f64, f64) {
+        let reach = (looks.critical(level / 2.0, self.blocks) * self.error()).min(WIDEST.ln());
+        let (low, high) = (self.mean - reach, self.mean + reach);
+        match (is_different, self.mean > 0.0) {
+            (true, true) => (low.max(0.0).exp(), high.exp()),
+            (true, false) => (low.exp(), high.min(0.0).exp()),
+            (false, _) => (low.exp(), high.exp()),
+        }
+    }
+
+    /// Returns the pair with its verdict, given its confidence interval and the results of the tests for difference and
     /// equality.
-    fn judged(&self, looks: &Looks, margin: Margin, difference: Tested, equality: Tested) -> Pair {
-        let reach = (looks.critical(difference.level / 2.0, self.blocks) * self.error()).min(WIDEST.ln());
-        let (low, high) = ((self.mean - reach).exp(), (self.mean + reach).exp());
-        let by = self.mean.exp() - 1.0;
+    fn judged(
+        &self,
+        (looks, margin): (&Looks, Margin),
+        (low, high): (f64, f64),
+        difference: Tested,
+        equality: Tested,
+    ) -> Pair {
         let verdict = match (difference.is_shown, equality.is_shown) {
-            (true, false) if by > 0.0 => Verdict::Faster { at_least: (low - 1.0).max(0.0) },
-            (true, false) => Verdict::Slower { at_least: (1.0 - high).max(0.0) },
-            (true, true) if by > 0.0 => Verdict::SlightlyFaster { by, margin },
-            (true, true) => Verdict::SlightlySlower { by: -by, margin },
+            (true, false) if self.mean > 0.0 => Verdict::Faster,
+            (true, false) => Verdict::Slower,
+            (true, true) if self.mean > 0.0 => Verdict::SlightlyFaster { margin },
+            (true, true) => Verdict::SlightlySlower { margin },
             (false, true) => Verdict::Equal { margin },
             (false, false) => self.undecided(looks, margin, difference.level, equality.level),
         };
@@ -301,7 +333,7 @@ impl Estimate {
     }
 
     /// Returns the verdict for a pair without a shown difference or equality, with the number of blocks that would
-    /// decide it if the estimate is right. `difference` and `equality` are the significance levels of both tests.
+    /// decide it if the estimate is right; none, if the stores are of different runs. `difference` and `equality` are the significance levels of both tests.
     fn undecided(&self, looks: &Looks, margin: Margin, difference: f64, equality: f64) -> Verdict {
         let deviation = self.deviation / std::f64::consts::SQRT_2;
         let noise = Noise { deviation, freedom: f64::INFINITY };
@@ -311,7 +343,7 @@ impl Estimate {
         let for_equality = if distance > 0.0 { needed(distance, 2.0 * equality) } else { None };
         let fewest = for_difference.into_iter().chain(for_equality).min();
         Verdict::CannotTell {
-            blocks: fewest.map(|blocks| blocks.max(self.blocks + 1)),
+            blocks: fewest.filter(|_| self.between_runs == 0.0).map(|blocks| blocks.max(self.blocks + 1)),
             may_be_equal: for_equality.is_some(),
             margin,
         }

@@ -6,7 +6,7 @@
 use super::{
     looks::{FIRST_LOOK, Looks},
     margin::Margin,
-    normal, squares, student,
+    normal, real, squares, student,
 };
 use std::collections::BTreeMap;
 
@@ -49,8 +49,8 @@ impl Noise {
             super::mean(&blocks.iter().filter_map(|block| store.get(block).copied()).collect::<Vec<_>>())
         };
         let means: Vec<f64> = stores.iter().filter_map(mean_of).collect();
-        let rest = of_blocks - count(blocks.len()) * squares(&means);
-        let freedom = (count(stores.len()) - 1.0) * (count(blocks.len()) - 1.0);
+        let rest = of_blocks - real(blocks.len()) * squares(&means);
+        let freedom = (real(stores.len()) - 1.0) * (real(blocks.len()) - 1.0);
         (freedom >= 1.0).then(|| Self { deviation: (rest.max(0.0) / freedom).sqrt(), freedom })
     }
 
@@ -85,7 +85,7 @@ impl Noise {
 /// Returns the two-sided significance level of one pair of `stores` stores, if none of the other pairs differs. `others`
 /// is the number of pairs of other comparisons that are tested in one family with these.
 pub fn level_of_pair(stores: usize, others: usize) -> f64 {
-    LEVEL / (count(stores) * (count(stores) - 1.0) / 2.0 + count(others))
+    LEVEL / (real(stores) * (real(stores) - 1.0) / 2.0 + real(others))
 }
 
 /// Returns the smallest difference of logarithms that is found with probability [`POWER`] after `blocks` blocks, at
@@ -128,11 +128,6 @@ fn power(deviation: f64, difference: f64, level: f64, blocks: u32) -> f64 {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "conversion limits the number")]
 fn rounded_up(blocks: f64) -> u32 {
     blocks.ceil() as u32
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a number of stores or blocks")]
-fn count(number: usize) -> f64 {
-    number as f64
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ fn compared(stores: usize, deviation: f64, loss: f64, others: usize, random: &mu
     let last = *looks.after_blocks().last().unwrap();
     for look in looks.after_blocks().to_vec() {
         measure_until(&mut values, look);
-        let rates = Rates { stores: &values, looks: &looks, margin };
+        let rates = Rates::of_one_run(&values, &looks, margin);
         let pairwise = Pairwise::of_family(&[rates], others).pop().unwrap();
         if pairwise.is_decided() || look == last {
             return Simulated { values, looks, pairwise, blocks: look };
@@ -84,7 +84,7 @@ fn assert_rates(stores: usize, deviation: f64, runs: u32, random: &mut SmallRng)
         equated += u32::from(verdicts.iter().any(|verdict| matches!(verdict, Verdict::Equal { .. })));
         for verdict in verdicts {
             missed += u32::from(!verdict.is_different());
-            reversed += u32::from(matches!(verdict, Verdict::Faster { .. } | Verdict::SlightlyFaster { .. }));
+            reversed += u32::from(matches!(verdict, Verdict::Faster | Verdict::SlightlyFaster { .. }));
         }
         blocks += unequal.blocks;
     }
@@ -140,7 +140,7 @@ fn a_duel_of_many_workloads_differs_only_if_one_program_is_slower() {
             (0..WORKLOADS).map(|_| compared(2, 0.0184, loss, WORKLOADS - 1, &mut random)).collect();
         let margin = Margin::default();
         let rates =
-            parts.iter().map(|Simulated { values, looks, .. }| Rates { stores: values, looks, margin });
+            parts.iter().map(|Simulated { values, looks, .. }| Rates::of_one_run(values, looks, margin));
         let family = Pairwise::of_family(&rates.collect::<Vec<_>>(), 0);
         let pairs = family.iter().flat_map(Pairwise::pairs);
         pairs.filter(|pair| pair.verdict.is_different()).count()
@@ -164,7 +164,7 @@ fn looks_without_a_plan_find_differences_that_are_none() {
             for store in &mut values {
                 store.insert(block, draw(&mut random));
             }
-            let pairwise = Pairwise::of(&values, &Looks::once(), Margin::default());
+            let pairwise = Pairwise::of(Rates::of_one_run(&values, &Looks::once(), Margin::default()));
             block >= 4 && pairwise.pairs().iter().any(|pair| pair.verdict.is_different())
         });
         wrong += u32::from(differs);

@@ -116,7 +116,7 @@ impl InProcessBench<'_> {
     /// be returned to the system: glibc keeps the end of a heap that another thread used.
     pub fn run_here(&self, workload: &Workload) -> PhaseResult {
         let clock = Clock::start();
-        let chooser = Worker::chooser(self, workload).for_thread(0, workload.salted_seed());
+        let chooser = self.live.chooser(workload).for_thread(0, workload.salted_seed());
         let mut worker = Worker::new(self, clock.clone(), workload, chooser);
         let start = clock.now();
         worker.recorder = Recorder::new(start, workload.slice());
@@ -172,7 +172,7 @@ impl Shared<'_> {
         workload: &'scope Workload,
         leads: bool,
     ) -> io::Result<Vec<ScopedJoinHandle<'scope, (u64, Recorder)>>> {
-        let chooser = Worker::chooser(self.bench, workload);
+        let chooser = self.bench.live.chooser(workload);
         let start = |thread| {
             let chooser = chooser.for_thread(u64::from(thread), workload.salted_seed());
             // Made by its own thread, because it may hold a snapshot, which no other thread can use.

@@ -163,7 +163,7 @@ pub(super) fn serve(
             slot.complete(writes, outcome);
         }
     };
-    queue.serve_sized(COMMIT_GROUP_BYTES, Work::bytes, || threads, carry_out, deliver);
+    queue.serve(COMMIT_GROUP_BYTES, || threads, carry_out, deliver);
 }
 
 fn batch(group: &[CommitRequest]) -> Batch<'_> {

@@ -88,7 +88,7 @@ mod tests {
     fn a_value_is_read_by_its_key() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("blocks");
-        data::generate(&path, 50, 1).unwrap();
+        data::generate(&path, 50, 1, 1.0).unwrap();
         let json = format!(
             r#"{{"name": "source get", "mix": {{}}, "keys": 0, "key_bytes": {{"fixed": 32}}, "data": "{}",
             "value_bytes": {{"fixed": 512}}, "order": "uniform", "threads": 1, "batch": 1, "seconds": null,

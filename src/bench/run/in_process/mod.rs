@@ -443,7 +443,7 @@ mod tests {
     fn a_source_scan_reads_its_file_once() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("blocks");
-        crate::bench::data::generate(&path, 5000, 1).unwrap();
+        crate::bench::data::generate(&path, 5000, 1, 1.0).unwrap();
         let cell = serde_json::json!({
             "id": "scan", "table": "", "row": "", "column": "",
             "target": {"access": "in-process", "store": "file", "persistent": true, "fsync": "no", "cache_bytes": 0,

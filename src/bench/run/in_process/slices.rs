@@ -50,7 +50,7 @@ impl InProcessBench<'_> {
         let shared = Shared::new(self, workload.threads, workload.threads);
         let turns = Turns::new(workload.threads);
         thread::scope(|scope| {
-            let chooser = Worker::chooser(self, workload);
+            let chooser = self.live.chooser(workload);
             let start = |thread: u32| {
                 let chooser = chooser.for_thread(u64::from(thread), workload.salted_seed());
                 let (shared, turns) = (&shared, &turns);

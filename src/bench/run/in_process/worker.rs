@@ -80,13 +80,6 @@ enum Found {
 }
 
 impl<'b> Worker<'b> {
-    /// Creates the chooser of keys from which those of all threads of a workload are made.
-    pub fn chooser(bench: &InProcessBench<'_>, workload: &Workload) -> KeyChooser {
-        let (first, end) = bench.live.range();
-        let keys = end.saturating_sub(first).max(1);
-        KeyChooser::new(workload.order, keys, workload.seed, u64::from(workload.threads))
-    }
-
     pub fn new(
         bench: &'b InProcessBench<'b>,
         clock: Clock,

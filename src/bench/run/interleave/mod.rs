@@ -21,7 +21,7 @@ use super::{
     error::Error,
     free_space, interference, interrupt,
     job_messages::{self, Job, Report},
-    process_usage, resource_meter,
+    resource_meter,
     result_writer::{record, save, stopped},
 };
 use crate::{
@@ -41,7 +41,11 @@ use crate::{
             statistics::looks::FIRST_LOOK,
         },
     },
-    engine::{Family, machine_memory::memory_bytes, synthetic},
+    engine::{
+        Family,
+        machine_memory::{field_bytes, memory_bytes},
+        synthetic,
+    },
 };
 use block::{LEAST_WRITTEN_BACK, Sliced, nanoseconds};
 use instance::Instance;
@@ -74,9 +78,9 @@ impl Room {
     /// disk of a run; infinite where these are unknown, and with `--no-space-check`.
     pub fn of(options: &Options) -> Self {
         let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let available = process_usage::field(&text, "MemAvailable:").filter(|_| !options.ignores_space);
+        let available = field_bytes(&text, "MemAvailable:").filter(|_| !options.ignores_space);
         // In a container, the first is the machine's.
-        let available = available.map(|kib| memory_bytes().map_or(kib << 10, |most| most.min(kib << 10)));
+        let available = available.map(|bytes| memory_bytes().map_or(bytes, |most| most.min(bytes)));
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let available = available.map_or(f64::INFINITY, |bytes| bytes as f64);
         let free = free_space::of(&options.directory).filter(|_| !options.ignores_space);
@@ -317,10 +321,11 @@ impl Controller<'_> {
             let block_seconds = (budget / blocks - 1.5 * load_seconds).max(0.0);
             requirements(run, comparison, seconds, block_seconds)
         };
+        let seed = stopping_rule::seed(self.options.seed, None);
         let (mut load_seconds, mut pilots, mut failed) = (0.0, Vec::new(), Vec::new());
         for (_, stores) in comparison.loaded_together(stores) {
             let loading = Instant::now();
-            let Loaded { mut instances, reports } = self.load(run, comparison, &stores, None);
+            let Loaded { mut instances, reports } = self.load(run, comparison, &stores, seed);
             load_seconds += loading.elapsed().as_secs_f64();
             pilots.extend(needs(load_seconds).and_then(|needs| pilot::run_pilot(&mut instances, needs)));
             refuse_signal(self.options, run)?;
@@ -355,10 +360,12 @@ impl Controller<'_> {
         slicing: &Slicing,
     ) -> Result<(), Error> {
         let began = Instant::now();
+        let number = comparison.blocks.len();
+        let seed = stopping_rule::seed(self.options.seed, Some(number));
         let limit = self.options.conduct.foreign_limit.unwrap_or(f64::INFINITY);
         let attempts = stopping_rule::attempts(comparison, self.limits.budget_seconds, self.attempts);
         let measured = interference::least_disturbed(limit, attempts, || {
-            let measured = self.measure_block(run, comparison, stores, slicing);
+            let measured = self.measure_block(run, comparison, stores, slicing, seed);
             // A failure is reported, however disturbed the block was.
             let is_final = interrupt::received().is_some() || measured.has_failed();
             let part = if is_final { 0.0 } else { measured.disturbed_part() };
@@ -369,8 +376,6 @@ impl Controller<'_> {
         let is_disturbed = measured.disturbed_part() > limit;
         let Measured { slices, mut reports, disturbance } = measured;
         self.attempts = if is_disturbed { 1 } else { interference::ATTEMPTS };
-        let number = comparison.blocks.len();
-        let seed = stopping_rule::seed(self.options.seed, Some(number));
         let block = Block { seed, slices, disturbance, seconds: began.elapsed().as_secs_f64() };
         for report in &mut reports {
             let store = comparison.cells.iter().position(|cell| *cell == report.cell);
@@ -391,12 +396,14 @@ impl Controller<'_> {
         Ok(())
     }
 
+    /// Measures a block once. All instances make their keys, values and random choices from `seed`.
     fn measure_block(
         &self,
         run: &Run,
         comparison: &Comparison,
         stores: &[usize],
         slicing: &Slicing,
+        seed: u64,
     ) -> Measured {
         interference::wait_for_disk(&self.options.directory, self.options.conduct.quiet_wait);
         let watch = interference::CpuWatch::start();
@@ -408,7 +415,7 @@ impl Controller<'_> {
         for (group, mut order) in groups {
             // Always loaded first, a store could always get the better memory.
             order.shuffle(&mut random);
-            let Loaded { mut instances, reports } = self.load(run, comparison, &order, Some(number));
+            let Loaded { mut instances, reports } = self.load(run, comparison, &order, seed);
             let slices = block::run_block(&mut instances, slicing, &mut random);
             measured.slices.extend(slices.into_iter().map(|slice| SliceRecord { group, ..slice }));
             measured.add(reports);
@@ -421,13 +428,13 @@ impl Controller<'_> {
     }
 
     /// Starts and loads an instance of each of `stores` (indices in the comparison), and runs it for the warm-up.
-    /// `block` is the index of the block; `None` for the pilot.
-    fn load(&self, run: &Run, comparison: &Comparison, stores: &[usize], block: Option<usize>) -> Loaded {
+    /// The instances make their keys, values and random choices from `seed`.
+    fn load(&self, run: &Run, comparison: &Comparison, stores: &[usize], seed: u64) -> Loaded {
         let mut loaded = Loaded::default();
         for store in stores {
             let id = comparison.cells.get(*store);
             let Some(cell) = run.cells.iter().find(|cell| id == Some(&cell.id)) else { continue };
-            let mut instance = match self.instance(cell, *store, block) {
+            let mut instance = match self.instance(cell, *store, seed) {
                 Ok(instance) => instance,
                 Err(reports) => {
                     loaded.reports.extend(reports);
@@ -449,12 +456,12 @@ impl Controller<'_> {
         loaded
     }
 
-    fn instance(&self, cell: &Cell, store: usize, block: Option<usize>) -> Result<Instance, Vec<Report>> {
+    fn instance(&self, cell: &Cell, store: usize, seed: u64) -> Result<Instance, Vec<Report>> {
         let directory = job_messages::directory(&self.options.directory).join(store.to_string());
         let job = job_in(self.options, std::slice::from_ref(cell), 0, directory);
         let mut job = Job { in_slices: true, ..job };
         for cell in &mut job.cells {
-            cell.workload.seed = stopping_rule::seed(self.options.seed, block);
+            cell.workload.seed = seed;
         }
         Instance::load(store, job.clone(), &self.options.conduct).map_err(|error| {
             job.of_each_cell(Vec::new(), &format!("cannot measure in a process of its own: {error}"))
@@ -502,6 +509,44 @@ fn slicing_text(slicing: &Slicing) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::result::{Access, Figure, Operation, Side, Target, Workload};
+
+    const ENDLESS: Room = Room { memory: f64::INFINITY, disk: f64::INFINITY };
+
+    /// Returns a cell of `table` that measures reads of `store`, in a duel by one of the two programs.
+    fn cell(table: &str, store: &str, side: Option<Side>) -> Cell {
+        let target = Target { side, ..Target::new(Access::InProcess, store) };
+        Cell {
+            id: format!("{table}/{}", target.store_and_side()),
+            table: table.into(),
+            row: "get".into(),
+            column: target.store_and_side(),
+            target,
+            workload: Workload::of([(Operation::Get, 1.0)], 1000),
+            group: None,
+            together: false,
+            figure: Figure::Throughput,
+            reference: false,
+            own_device: None,
+        }
+    }
+
+    #[test]
+    fn comparisons_of_a_duel_are_one_family() {
+        let others = |tables: &[&str], columns: [(&str, Option<Side>); 2]| -> Vec<usize> {
+            let cells_of = |table: &&str| columns.map(|(store, side)| cell(table, store, side));
+            let cells: Vec<Cell> = tables.iter().flat_map(cells_of).collect();
+            let interleave =
+                Interleave { detect: None, budget_seconds: 60.0, min_blocks: 0, is_default: false };
+            let all = comparisons(&cells, interleave, ENDLESS);
+            all.iter().map(|comparison| comparison.others_in_family).collect()
+        };
+        let programs = Side::BOTH.map(|side| ("map", Some(side)));
+        assert_eq!(others(&["one", "two", "three"], programs), [2; 3]);
+        assert_eq!(others(&["one"], programs), [0]);
+        let stores = ["map", "btree"].map(|store| (store, None));
+        assert_eq!(others(&["one", "two", "three"], stores), [0; 3]);
+    }
 
     #[test]
     fn stores_that_do_not_fit_together_form_groups_with_the_smallest() {
@@ -516,7 +561,6 @@ mod tests {
         assert_eq!(room.groups(&stores(&[2.0, 12.0, 15.0, 8.0], 1.0)), [vec![0, 1, 3], vec![0, 2]]);
         // Two stores are compared together or not at all.
         assert_eq!(room.groups(&stores(&[20.0, 20.0], 30.0)), none);
-        let endless = Room { memory: f64::INFINITY, disk: f64::INFINITY };
-        assert_eq!(endless.groups(&stores(&[1e30, 1e30, 1e30], 1e30)), none);
+        assert_eq!(ENDLESS.groups(&stores(&[1e30, 1e30, 1e30], 1e30)), none);
     }
 }

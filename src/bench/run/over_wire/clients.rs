@@ -146,9 +146,9 @@ impl Shared {
     async fn connect(&self, thread: u32) -> io::Result<Vec<Placed>> {
         let mut clients = Vec::new();
         for (place, workload) in self.workloads.iter().enumerate() {
-            let prototype = Client::prototype(&self.bench, workload);
+            let chooser = self.bench.live.chooser(workload);
             for number in (0..workload.threads).filter(|client| client % self.threads == thread) {
-                let client = Client::connect(self.bench.address, &prototype, number).await?;
+                let client = Client::connect(self.bench.address, &chooser, workload, number).await?;
                 clients.push(Placed { place, number, client });
             }
         }

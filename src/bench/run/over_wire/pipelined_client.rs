@@ -41,16 +41,6 @@ struct Request {
     writes_back: bool,
 }
 
-/// Values from which all clients of a workload are created.
-#[derive(Clone)]
-pub(super) struct Prototype {
-    chooser: KeyChooser,
-    depth: usize,
-    seed: u64,
-    /// `true` if the clients start operations at a fixed rate (open loop).
-    paced: bool,
-}
-
 pub(super) struct Client {
     stream: TcpStream,
     chooser: KeyChooser,
@@ -69,24 +59,19 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub fn prototype(bench: &WireBench, workload: &Workload) -> Prototype {
-        let (first, end) = bench.live.range();
-        let keys = end.saturating_sub(first).max(1);
-        Prototype {
-            chooser: KeyChooser::new(workload.order, keys, workload.seed, u64::from(workload.threads)),
-            depth: workload.batch.max(1) as usize,
-            seed: workload.salted_seed(),
-            paced: workload.rate.is_some(),
-        }
-    }
-
-    pub async fn connect(address: SocketAddr, prototype: &Prototype, number: u32) -> io::Result<Self> {
+    /// Connects the client `number` of a workload, whose keys `chooser` chooses, to the server.
+    pub async fn connect(
+        address: SocketAddr,
+        chooser: &KeyChooser,
+        workload: &Workload,
+        number: u32,
+    ) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(Self {
             stream,
-            chooser: prototype.chooser.for_thread(u64::from(number), prototype.seed),
-            depth: prototype.depth,
+            chooser: chooser.for_thread(u64::from(number), workload.salted_seed()),
+            depth: workload.batch.max(1) as usize,
             pace: Pace::new(None, 0, 0, 1),
             key: Vec::new(),
             value: Vec::new(),
@@ -94,7 +79,7 @@ impl Client {
             input: BytesMut::with_capacity(2 * READ),
             waiting: VecDeque::new(),
             to_write_back: VecDeque::new(),
-            timer: prototype.paced.then(Timer::new).transpose()?,
+            timer: workload.rate.is_some().then(Timer::new).transpose()?,
         })
     }
 

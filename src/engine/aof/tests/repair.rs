@@ -1,7 +1,7 @@
 //! Tests of `kvbench check` and `kvbench repair` on an AOF: reports, results and files.
 
 use super::*;
-use crate::engine::CheckReport;
+use crate::{engine::CheckReport, testing::engine_case::names};
 
 /// Creates an AOF with these bytes in a temporary directory. Returns the directory, which is removed on drop, and
 /// the path.
@@ -19,13 +19,6 @@ fn repair(path: &Path) -> Result<Repaired> {
     when_unlocked(|| super::repair("test", path))
 }
 
-fn names(directory: &tempfile::TempDir) -> Vec<String> {
-    let names = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
-    let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
-    names.sort();
-    names
-}
-
 #[test]
 fn a_sound_log_is_left_alone() {
     let mut torn = Image::synced_sample();
@@ -40,7 +33,7 @@ fn a_sound_log_is_left_alone() {
         assert!(done.damage.is_empty(), "{done:?}");
         let left = fs::read(&path).unwrap();
         assert!(bytes.starts_with(&left) && bytes[left.len()..].iter().all(|&byte| byte == frame::PADDING));
-        assert!(done.removed.len() == names(&directory).len() - 1);
+        assert!(done.removed.len() == names(directory.path()).len() - 1);
     }
     let (_directory, path) = file(&torn.bytes[..torn.bytes.len() - 1]);
     let remark = check(&path).unwrap().remark.unwrap();
@@ -68,9 +61,9 @@ fn a_repair_keeps_what_it_takes_out() {
         let (directory, path) = file(&damaged);
         let text = check(&path).unwrap_err().to_string();
         assert!(text.contains("is corrupt at byte") && text.contains("before are whole"), "{text}");
-        assert!(fs::read(&path).unwrap() == damaged && names(&directory).len() == 1);
+        assert!(fs::read(&path).unwrap() == damaged && names(directory.path()).len() == 1);
         let done = repair(&path).unwrap();
-        assert_eq!(names(&directory), ["log.aof", "log.aof.removed-1"]);
+        assert_eq!(names(directory.path()), ["log.aof", "log.aof.removed-1"]);
         let [left, removed] = [&path, &done.removed[0]].map(|path| fs::read(path).unwrap());
         assert!([left, removed].concat() == damaged, "byte {at}");
         let (_, expected) = image.places.iter().rfind(|(end, _)| *end <= at).unwrap();
@@ -143,7 +136,7 @@ fn log_of_a_newer_format_is_neither_opened_nor_repaired() {
             assert!(text.contains("written by a newer version of kvbench"), "{text}");
             assert!(text.contains(&format!("format {format}")) && !error.is_corruption(), "{text}");
         }
-        assert!(fs::read(&path).unwrap() == bytes && names(&directory).len() == 1);
+        assert!(fs::read(&path).unwrap() == bytes && names(directory.path()).len() == 1);
     }
 }
 

@@ -113,7 +113,7 @@ impl Manifest {
         // The directory may have been moved during the sync.
         lock.check_path()?;
         fs::rename(&fresh, &path).map_err(Error::io("rename", &fresh))?;
-        files::sync_dir(directory)
+        files::sync_path(directory)
     }
 
     /// Returns the text of the manifest file: a title, a line for each range of segment numbers, and a line with the

@@ -81,10 +81,6 @@ impl Engine for Bitcask {
         &INFO
     }
 
-    fn is_memory_only(&self) -> bool {
-        false
-    }
-
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         self.files.read(keys, visit)
     }

@@ -13,13 +13,14 @@ use crate::engine::{
     aof::{Aof, EMPTY},
     files,
     memory_table::{KEYS, SharedTable, Table, free_garbage},
+    mutex::lock,
 };
 use smallvec::SmallVec;
 use std::{
     cell::Cell,
     ops::ControlFlow,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 /// Maximum number of bytes that the log adds to a key and its value, or to a write batch.
@@ -28,7 +29,8 @@ const MAX_RECORD_OVERHEAD: usize = 128;
 /// Maximum size of the buffer for values that a thread keeps between two reads, in bytes.
 const MAX_REUSED_BUFFER: usize = 1 << 20;
 
-/// Data of an open `bitcask` engine.
+/// Data of an open `bitcask` engine. If a thread panics while it holds a lock for a write, the log refuses all further
+/// writes.
 pub(super) struct Files {
     pub(super) directory: PathBuf,
     pub(super) lock: Lock,
@@ -93,11 +95,6 @@ fn frees(batch: &Batch<'_>) -> bool {
 /// Returns the error that the key table has a position in a segment that does not exist, which is a bug.
 fn no_such_segment(id: u32) -> Error {
     Error::Library { engine: NAME, message: format!("segment {id} is not there") }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // If a writer panicked, the log itself refuses all further writes.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Files {

@@ -1,7 +1,7 @@
 //! Segment files of `bitcask`, and the list of all segments.
 
 use super::{description::NAME, key_table::ValuePosition};
-use crate::engine::{Error, Result, aof::Storage, files, key_value_headers};
+use crate::engine::{Error, Result, aof::Storage, files, key_value_headers, mutex::lock};
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use std::{
     collections::VecDeque,
@@ -9,7 +9,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -243,7 +243,7 @@ impl LiveSegments {
 /// Segments that merges have removed since the [`View`] of a scan, or of a read of many keys, was created.
 type Removed = Mutex<Vec<Arc<Segment>>>;
 
-/// List of all segments of an open `bitcask` store, shared by its threads.
+/// List of all segments of an open `bitcask` store, shared by its threads. No code panics while it holds one of the locks.
 #[derive(Default)]
 pub(super) struct Segments {
     live: ShardedLock<LiveSegments>,
@@ -251,11 +251,6 @@ pub(super) struct Segments {
     sealed: AtomicU64,
     /// Removed segments that scans and reads of many keys may still need: one list for each [`View`] that exists.
     views: Mutex<Vec<Arc<Removed>>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code panics while it holds one of these locks.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Segments {

@@ -13,7 +13,7 @@ const DATA: &str = "data.mdb";
 pub(super) const LOCK: &str = "lock.mdb";
 
 /// Name of a compacted copy of LMDB's data file until it replaces the data file.
-const COPY: &str = "data.mdb.compact";
+pub(super) const COPY: &str = "data.mdb.compact";
 
 pub(super) fn recognise(path: &Path) -> bool {
     path.join(DATA).is_file()
@@ -45,12 +45,6 @@ pub(super) fn reserve_readers(path: &Path, readers: u32) -> Result<()> {
     files::reserve(&path.join(LOCK), HEADER + u64::from(readers) * SLOT)
 }
 
-/// Removes a compacted copy of the data file that a crash has left. The copy may be incomplete; the data file is
-/// intact.
-pub(super) fn remove_leftover(path: &Path) -> Result<()> {
-    files::remove_leftover(&path.join(COPY))
-}
-
 /// Replaces LMDB's data file by a compacted copy, and closes the environment. A crash leaves either of the two: the
 /// copy is complete and synced before it gets the name.
 pub(super) fn compact(env: Env<WithTls>, path: &Path, fail: impl Fn(heed::Error) -> Error) -> Result<()> {
@@ -64,5 +58,5 @@ pub(super) fn compact(env: Env<WithTls>, path: &Path, fail: impl Fn(heed::Error)
     // This is the last reference, so it unmaps the old file.
     drop(env);
     fs::rename(&copy, &data).map_err(Error::io("rename", copy))?;
-    files::sync_dir(path)
+    files::sync_path(path)
 }

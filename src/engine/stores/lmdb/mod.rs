@@ -114,8 +114,7 @@ const MAX_READERS: u32 = 4096;
 /// values are not detected.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "damaged keys and values are not found: LMDB has no checksums";
-    let sound = CheckReport::by_scan(Lmdb::open(&OpenOptions::for_check(path))?)?;
-    Ok(CheckReport { remark: Some(remark.into()), ..sound })
+    Ok(CheckReport::by_scan(Lmdb::open(&OpenOptions::for_check(path))?)?.with_remark(remark))
 }
 
 struct Lmdb {
@@ -140,7 +139,8 @@ impl Lmdb {
     fn open_here(path: &Path, options: &OpenOptions) -> Result<Self> {
         let place = FirstDirectory::begin(path, NAME, file::is_first)?;
         let lock = file::lock(path)?;
-        file::remove_leftover(path)?;
+        // A compacted copy that a crash has left may be incomplete; the data file is intact.
+        files::remove_leftover(&path.join(file::COPY))?;
         file::reserve_readers(path, MAX_READERS)?;
         let limit = mmap_read_ahead::limit(options.read_ahead);
         let is_random = files::length(&file::data(path))? > limit;
@@ -157,7 +157,7 @@ impl Lmdb {
             .unwrap_commit();
         // In a new directory the file names are new too; LMDB does not sync the directory.
         env.force_sync().map_err(fail)?;
-        files::sync_dir(path)?;
+        files::sync_path(path)?;
         place.end()?;
         let advice = Advice::new(NAME, file::data(path), limit, is_random);
         let growth = Growth::new(&env, advice).map_err(fail)?;
@@ -312,10 +312,6 @@ impl Engine for Lmdb {
         (1, self.env.max_key_size())
     }
 
-    fn is_memory_only(&self) -> bool {
-        false
-    }
-
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         self.begin_read()?.read(keys, visit)
     }
@@ -388,9 +384,5 @@ impl Engine for Lmdb {
         let Self { env, path, _lock, .. } = *self;
         let map_size = env.info().map_size as u64;
         file::compact(env, &path, |error| fail(error, &path, map_size))
-    }
-
-    fn close(&self) -> Result<()> {
-        self.sync()
     }
 }

@@ -59,10 +59,6 @@ impl Engine for Redis {
         self.0.key_limits()
     }
 
-    fn is_memory_only(&self) -> bool {
-        false
-    }
-
     fn slot(&self, key: &[u8]) -> u16 {
         self.0.keys.slot(key)
     }
@@ -126,9 +122,5 @@ impl Engine for Redis {
     /// Returns 0: the size of the nodes' files is unknown.
     fn disk_size(&self) -> Result<u64> {
         Ok(0)
-    }
-
-    fn close(&self) -> Result<()> {
-        Ok(())
     }
 }

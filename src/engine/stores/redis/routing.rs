@@ -11,11 +11,11 @@ use super::{
     scripts::COMMIT,
     slot_map::Slots,
 };
-use crate::engine::{Error, Result};
+use crate::engine::{Error, Result, mutex::lock};
 use redis::{Value, cmd};
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
     thread,
     time::{Duration, Instant},
 };
@@ -78,7 +78,7 @@ pub(super) enum Redirected {
     End(Refusal),
 }
 
-/// Connection to a Redis Cluster, with the slot map and the nodes.
+/// Connection to a Redis Cluster, with the slot map and the nodes. No code panics while it holds one of the locks.
 pub(super) struct Cluster {
     pub keys: Keys,
     /// SHA-1 digest of the script [`COMMIT`], for EVALSHA.
@@ -91,11 +91,6 @@ pub(super) struct Cluster {
     silent_since: Mutex<HashMap<Arc<str>, Instant>>,
     /// Time of the last attempt to refresh the slot map.
     last_refresh: Mutex<Option<Instant>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code panics while it holds one of these locks.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(super) fn unavailable(detail: impl ToString) -> Error {

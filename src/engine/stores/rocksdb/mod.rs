@@ -511,10 +511,6 @@ impl Engine for RocksDb {
         }
         self.close()
     }
-
-    fn close(&self) -> Result<()> {
-        self.sync()
-    }
 }
 
 #[cfg(test)]

@@ -207,11 +207,10 @@ impl Sled {
 
     /// Syncs the files that sled creates at its first start and never syncs, and their directories.
     fn sync_new_files(&self) -> Result<()> {
-        let conf = self.path.join(CONF_FILE);
-        File::open(&conf).and_then(|file| file.sync_all()).map_err(Error::io("sync", conf))?;
+        files::sync_path(&self.path.join(CONF_FILE))?;
         self.sync()?;
-        files::sync_dir(&self.path.join(BLOB_DIR))?;
-        files::sync_dir(&self.path)
+        files::sync_path(&self.path.join(BLOB_DIR))?;
+        files::sync_path(&self.path)
     }
 
     /// Syncs the blob files (of large records) that were created since the last call, or that were being written then.
@@ -241,7 +240,7 @@ impl Sled {
             }
         }
         if count > 0 {
-            files::sync_dir(&dir)?;
+            files::sync_path(&dir)?;
         }
         *synced = present;
         Ok(count)
@@ -301,8 +300,7 @@ impl Sled {
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "damage near the end of its log is not found: sled takes it for the end of the log, as after a \
     crash";
-    let sound = CheckReport::by_scan(Sled::open(&OpenOptions::for_check(path))?)?;
-    Ok(CheckReport { remark: Some(remark.into()), ..sound })
+    Ok(CheckReport::by_scan(Sled::open(&OpenOptions::for_check(path))?)?.with_remark(remark))
 }
 
 /// Converts an error of sled. sled keeps the first error of its log and returns it for all later writes, so writes
@@ -329,10 +327,6 @@ impl Drop for Sled {
 impl Engine for Sled {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn is_memory_only(&self) -> bool {
-        false
     }
 
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
@@ -392,10 +386,6 @@ impl Engine for Sled {
 
     fn disk_size(&self) -> Result<u64> {
         files::disk_size(&self.path)
-    }
-
-    fn close(&self) -> Result<()> {
-        self.sync()
     }
 }
 

@@ -165,7 +165,7 @@ impl Sqlite {
         let opened = File::options().read(true).write(true).open(&log_index);
         let log_index = opened.map_err(Error::io("open", log_index))?;
         // SQLite creates a new WAL file after each clean shutdown.
-        files::sync_dir(path)?;
+        files::sync_path(path)?;
         place.end()?;
         let files = Some(Files { path: path.into(), log, log_index, _lock: lock });
         let most = options.max_files.clamp(INFO.open_files.least, INFO.open_files.most) - OWN_FILES;
@@ -413,8 +413,7 @@ fn check_copy(path: &Path) -> Result<CheckReport> {
     if found != "ok" {
         return Err(Error::library(NAME, found));
     }
-    let sound = CheckReport::by_scan(Box::new(engine))?;
-    Ok(CheckReport { remark: Some(remark.into()), ..sound })
+    Ok(CheckReport::by_scan(Box::new(engine))?.with_remark(remark))
 }
 
 fn fail(error: rusqlite::Error, path: Option<&Path>) -> Error {
@@ -539,10 +538,6 @@ impl Engine for Sqlite {
             checkpoint(connection)
         };
         vacuum(&self.writer()).map_err(|error| self.fail(error))
-    }
-
-    fn close(&self) -> Result<()> {
-        self.sync()
     }
 }
 

@@ -44,10 +44,6 @@ impl Engine for Tikv {
         self.0.key_limits()
     }
 
-    fn is_memory_only(&self) -> bool {
-        false
-    }
-
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {
         self.0.read_at(keys, None, visit)
     }
@@ -82,9 +78,5 @@ impl Engine for Tikv {
     /// Returns 0: the size of the nodes' files is unknown.
     fn disk_size(&self) -> Result<u64> {
         Ok(0)
-    }
-
-    fn close(&self) -> Result<()> {
-        Ok(())
     }
 }

@@ -8,7 +8,7 @@ mod known_file_writes;
 use crate::engine::{
     Batch, Capabilities, Caveat, Check, CheckReport, Compression, Engine, Error, Family, FsyncSupport, Gauge,
     Info, KeyRange, Kind, Loss, OpenFiles, OpenOptions, Result, Status, VisitPair, VisitValue, WriteOp,
-    Writers, key_value_headers,
+    Writers, key_value_headers, mutex::lock,
 };
 pub use config::{CALIBRATION, Call, CallKind, Cost, PAGE, Part, ProcessMemory, Record, Span, Stall, Truth};
 use cost::Meter;
@@ -19,7 +19,7 @@ use std::{
     fs,
     ops::{Bound, ControlFlow},
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Mutex, PoisonError, RwLock},
     thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -117,10 +117,6 @@ fn has_expired(stored: &[u8]) -> bool {
     deadline != 0 && u128::from(deadline) <= now
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Calibration {
     /// Returns the total size of all existing keys and values, in bytes.
     fn alive_bytes(&self) -> u64 {
@@ -173,10 +169,6 @@ impl Calibration {
 impl Engine for Calibration {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn is_memory_only(&self) -> bool {
-        false
     }
 
     fn read(&self, keys: &[&[u8]], visit: &mut VisitValue<'_>) -> Result<()> {

@@ -13,7 +13,10 @@ use super::{
     segment::{id_of, path_of},
     space_reserve::SEGMENT,
 };
-use crate::engine::{Batch, CheckReport, Engine, OpenOptions, Result, registry::when_unlocked};
+use crate::{
+    engine::{Batch, CheckReport, Engine, OpenOptions, Result, registry::when_unlocked},
+    testing::engine_case::names,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -175,13 +178,6 @@ fn get(engine: &Bitcask, key: &[u8]) -> Result<Option<Vec<u8>>> {
         ControlFlow::Continue(())
     })?;
     Ok(found)
-}
-
-fn names(path: &Path) -> Vec<String> {
-    let entries = fs::read_dir(path).unwrap();
-    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }
 
 fn segments(path: &Path) -> Vec<u32> {
