@@ -107,11 +107,8 @@ def compare(options, name, store, work, old, new, budget):
     command = [options.kvbench, "duel", old, new, "--stores", store, *work, "--keys", options.keys, "--threads", "1"]
     command += ["--detect", "3%", "--budget", budget, "--warm-up", "0.2", "--quiet-wait", "0", "--foreign", "100"]
     command += ["--dir", options.dir / "tmp", "--output", result]
-    if result.exists() and json.loads(result.read_text())["finished"]:
-        # Of another build, or its row is lost.
-        result.unlink()
-    if result.exists():
-        command.append("--resume")
+    # A comparison that was stopped is begun anew: each start of this script plants another part.
+    result.unlink(missing_ok=True)
     done = subprocess.run(command, capture_output=True, text=True)
     run = json.loads(result.read_text()) if result.exists() else {}
     if not run.get("finished") or run["comparisons"][0]["end"] == "failed":

@@ -6,7 +6,7 @@ use kvbench::{
         report::terminal,
         result::{
             Disturbance, Loses, Operation, Outcome, Run, Target,
-            interleaved_comparison::{Block, SliceRecord, VerdictKind},
+            interleaved_comparison::{Block, PilotRate, SliceRecord, Slicing, VerdictKind, Work},
         },
     },
     engine::LossClass,
@@ -182,6 +182,43 @@ fn the_first_lines_of_an_interleaved_run_name_the_winner_and_its_price() {
     }
     let text = terminal::text(&run);
     assert!(words(text.lines().nth(1).unwrap()).ends_with("|Memory|Opens in"), "{text}");
+}
+
+/// All blocks of an interleaved comparison count, so the verdict says what was wrong with them.
+#[test]
+fn an_interleaved_run_says_what_makes_it_doubtful() {
+    let mut run = mixed(&[("map", "always", &CALM), ("btree", "always", &times(0.5))], None);
+    fixtures::judge(&mut run, VerdictKind::Faster, 2.0);
+    let block = |foreign| Block {
+        seed: 1,
+        slices: Vec::new(),
+        disturbance: Some(Disturbance { foreign, stolen: 0.0 }),
+        seconds: 1.0,
+    };
+    run.comparisons[0].blocks = vec![block(0.5), block(0.0), block(0.2)];
+    let rate = |store, in_turn| PilotRate { store, alone: 100.0, in_turn, write_back: 0.0 };
+    run.comparisons[0].slicing = Some(Slicing {
+        slice_seconds: 0.1,
+        discarded_seconds: 0.01,
+        work: Work::Seconds(1.0),
+        less_work: Vec::new(),
+        pilot: vec![rate(0, 102.0), rate(1, 90.0)],
+        is_like_alone: false,
+        seconds: 1.0,
+        load_seconds: 0.0,
+    });
+    let told = |run: &Run| {
+        let text = terminal::text(run);
+        let disturbed =
+            text.contains("in 2 of 3 blocks other programs used more of the CPUs than --foreign allows");
+        (disturbed, text.contains("rates in turns relative to rates alone were: btree 0.90\n"))
+    };
+    assert_eq!(told(&run), (false, true), "without --foreign: {}", terminal::text(&run));
+    run.environment.foreign_limit = Some(0.1);
+    assert_eq!(told(&run), (true, true), "{}", terminal::text(&run));
+    run.comparisons[0].slicing.as_mut().unwrap().is_like_alone = true;
+    run.comparisons[0].blocks = vec![block(0.0)];
+    assert_eq!(told(&run), (false, false), "{}", terminal::text(&run));
 }
 
 /// Stores with policies of their own are in one table only: below the verdict, with the policies.

@@ -13,7 +13,7 @@
 //!
 //! With 10 repetitions or more, only the best of each of at least five groups counts, because other processes only
 //! take time away; file sizes and bytes read of all repetitions count. The noise is that of the repetitions or groups, plus the
-//! variation between runs. A shift of all stores by more than 15% shows another state of the machine, which not all
+//! variation between runs. A shift of all stores by more than 16% shows another state of the machine, which not all
 //! stores feel alike: their own changes are then expected to be larger. Where most stores differ by more than
 //! expected, the errors of all single stores' and cells' changes are widened until the median change of a store is as
 //! large as expected, which is how genetics deals with unknown population strata (Devlin and Roeder, Genomic Control,

@@ -168,7 +168,7 @@ fn table(run: &Run, comparison: &Comparison) -> String {
     let minutes = comparison.seconds() / 60.0;
     let mut text =
         format!("\n{}: {blocks} blocks in {minutes:.1} minutes; {end}\n", subject(run, comparison));
-    for doubt in comparison.doubts(run.environment.foreign_limit) {
+    for doubt in comparison.doubts(run.environment.foreign_limit, &run.cells) {
         let _ = writeln!(text, "{doubt}");
     }
     if !lines.is_empty() {

@@ -93,9 +93,9 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
         ));
     }
     for comparison in &run.comparisons {
-        let doubts = comparison.doubts(place.foreign_limit);
+        let doubts = comparison.doubts(place.foreign_limit, &run.cells);
         if !doubts.is_empty() {
-            facts.push(("Doubtful", format!("{}: {}", comparison.id, doubts.join("; "))));
+            facts.push(("In turns", format!("{}: {}", comparison.id, doubts.join("; "))));
         }
     }
     let settings = settings(run);

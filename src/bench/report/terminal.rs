@@ -156,7 +156,7 @@ fn first_verdicts(text: &mut String, run: &Run) {
             let _ = writeln!(text, "  {groups}");
         }
         write_back(text, run, comparison);
-        for doubt in comparison.doubts(run.environment.foreign_limit) {
+        for doubt in comparison.doubts(run.environment.foreign_limit, &run.cells) {
             let _ = writeln!(text, "  {doubt}");
         }
         if let Some(sentence) = latencies(run, comparison) {

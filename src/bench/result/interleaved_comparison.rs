@@ -121,6 +121,9 @@ pub enum Work {
     Operations(u64),
 }
 
+/// Largest difference of a store's rates in turns and alone, as a logarithm, at which they agree.
+pub const LIKE_ALONE: f64 = 0.03;
+
 /// Rate of a store in the pilot, a short measurement before an interleaved comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PilotRate {
@@ -386,9 +389,9 @@ impl Comparison {
         ))
     }
 
-    /// Returns sentences on what makes the comparison doubtful; none if nothing does. `foreign_limit` is the fraction of
-    /// the CPUs that other programs may use (`--foreign`).
-    pub fn doubts(&self, foreign_limit: Option<f64>) -> Vec<String> {
+    /// Returns clauses on what makes the comparison doubtful; none if nothing does. `foreign_limit` is the fraction of the
+    /// CPUs that other programs may use (`--foreign`), and `cells` are those of the run.
+    pub fn doubts(&self, foreign_limit: Option<f64>, cells: &[Cell]) -> Vec<String> {
         let part = |block: &Block| block.disturbance.map_or(0.0, |disturbance| disturbance.part());
         let is_disturbed = |block: &&Block| foreign_limit.is_some_and(|limit| part(block) > limit);
         let disturbed = self.blocks.iter().filter(is_disturbed).count();
@@ -398,11 +401,27 @@ impl Comparison {
             (disturbed > 0)
                 .then(|| format!("{} used more of the CPUs than --foreign allows", of_all(disturbed))),
             (busy > 0).then(|| format!("{} kept the device busy after write-back", of_all(busy))),
-            self.slicing.as_ref().filter(|slicing| !slicing.is_like_alone).map(|_| {
-                "in the pilot the rates of a store in turns and alone differed by more than 3%".to_owned()
-            }),
+            self.unlike_alone(cells),
         ];
         doubts.into_iter().flatten().collect()
+    }
+
+    /// Returns a clause with the stores whose rates in turns and alone differed in the pilot; `None` if all agreed.
+    fn unlike_alone(&self, cells: &[Cell]) -> Option<String> {
+        let slicing = self.slicing.as_ref().filter(|slicing| !slicing.is_like_alone)?;
+        let unlike = slicing.pilot.iter().filter_map(|rate| {
+            let id = self.cells.get(rate.store)?;
+            let store = &cells.iter().find(|cell| cell.id == *id)?.column;
+            let ratio = rate.in_turn / rate.alone;
+            (ratio.ln().abs() > LIKE_ALONE).then(|| format!("{store} {ratio:.2}"))
+        });
+        let unlike: Vec<_> = unlike.collect();
+        (!unlike.is_empty()).then(|| {
+            format!(
+                "in the pilot, a short run each, rates in turns relative to rates alone were: {}",
+                unlike.join(", ")
+            )
+        })
     }
 
     /// Returns the index of the anchor, the store that is in each group; `None` if all stores are loaded together.

@@ -8,7 +8,7 @@ use super::{
     slice::{BIN, Slice, SliceReport},
 };
 use crate::bench::result::{
-    interleaved_comparison::{LessWork, PilotRate, Slicing, Work},
+    interleaved_comparison::{LIKE_ALONE, LessWork, PilotRate, Slicing, Work},
     statistics::real,
 };
 
@@ -35,8 +35,6 @@ const SLOW: f64 = 20.0;
 /// Multiple of the time of the fastest store for the work of a block, up to which a store does all of the work, whatever
 /// the budget is.
 const NOT_SLOW: f64 = 5.0;
-/// Largest difference of the logarithms of a store's rates in turn and alone for which the two rates count as equal.
-const AGREES: f64 = 0.03;
 
 /// Requirements of a comparison's workload on its slices and blocks.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +88,8 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
         let wanted = MULTIPLE * BIN * settled as u64;
         // On a disturbed machine, no start of a slice may look settled.
         let discarded = settled.min(usize::try_from(length / MULTIPLE / BIN).unwrap_or(settled));
-        let agree = pilots.iter().all(|pilot| (pilot.in_turn(discarded) / pilot.alone).ln().abs() <= AGREES);
+        let agree =
+            pilots.iter().all(|pilot| (pilot.in_turn(discarded) / pilot.alone).ln().abs() <= LIKE_ALONE);
         if wanted > length && length < max_doubled {
             length = wanted.min(max_doubled);
         } else if !agree && length < max_doubled {
