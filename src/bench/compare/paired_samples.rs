@@ -143,10 +143,11 @@ const MIN_GROUPS: u32 = 5;
 
 /// Divides the repetitions into `groups` groups of at most `each`, leaving out the last ones that fill no group, and
 /// returns the best of the first `most` values of each group. In both runs the best of as many counts, though one run may
-/// have more repetitions that were disturbed and left out: the best of ten is better than the best of three. Other processes only take time away, for seconds or minutes, so the best of
-/// several repetitions is much the same in each run, while their means are not (Python's `timeit` uses the minimum of
-/// its repetitions for this reason). The repetitions of a group are spread over the whole run; those of one group are
-/// the same for all cells, also if some lack one.
+/// have more repetitions that were disturbed and left out: the best of ten is better than the best of three. Other
+/// processes only take time away, for seconds or minutes, so the best of several repetitions is much the same in each
+/// run, while their means are not (Python's `timeit` uses the minimum of its repetitions for this reason). The
+/// repetitions of a group are spread over the whole run; those of one group are the same for all cells, also if some
+/// lack one.
 fn best_of_groups(logs: Logs, groups: u32, [each, most]: [u32; 2], better: Better) -> Logs {
     let mut best: BTreeMap<u32, (u32, f64)> = BTreeMap::new();
     for (repetition, value) in logs.into_iter().filter(|(repetition, _)| *repetition < groups * each) {

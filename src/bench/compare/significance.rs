@@ -28,7 +28,7 @@ use super::{
 use crate::bench::result::{
     comparability::Level,
     spread::ENOUGH,
-    statistics::{BETWEEN_RUNS, holm, margin::Margin},
+    statistics::{BETWEEN_RUNS, BETWEEN_RUNS_OF_SIZES, holm, margin::Margin},
 };
 
 /// Allowed probability that a change is reported for at least one store that has not changed, each store judged over
@@ -45,7 +45,8 @@ const MANY: usize = 5;
 /// Median absolute deviation of a normal distribution, in standard deviations.
 const MIDDLE: f64 = 0.6745;
 /// Shift of all stores together (logarithm of a ratio), less its standard error, above which the machine was in another
-/// state in each run. In the five runs of docs/reference/between-runs.csv, shifts between two runs are below 0.10 or above 0.19.
+/// state in each run. In the five runs of docs/reference/between-runs.csv, shifts between two runs are below 0.10 or
+/// above 0.19.
 const OTHER_STATE: f64 = 0.16;
 /// Standard deviation of a store's change relative to the others, as a fraction of the shift of all stores together, if the
 /// machine was in another state. In the same five runs: up to 0.6, over all stores of two runs.
@@ -217,7 +218,7 @@ fn between(aspect: ComparedMetric) -> BetweenRuns {
         ComparedMetric::P99 => BetweenRuns { store: 0.05, machine: 0.12, cell: 0.08 },
         // The variation of bytes read was not measured; it is taken to be that of sizes.
         ComparedMetric::Size | ComparedMetric::Reads => {
-            BetweenRuns { store: 0.02, machine: 0.02, cell: 0.05 }
+            BetweenRuns { store: 0.02, machine: BETWEEN_RUNS_OF_SIZES, cell: 0.05 }
         }
     }
 }

@@ -8,12 +8,13 @@ use crate::bench::result::{
     metric::{Metric, THROUGHPUT, Unit},
     number_format,
     statistics::{
-        BETWEEN_RUNS,
+        BETWEEN_RUNS, BETWEEN_RUNS_OF_SIZES,
         looks::Looks,
         margin::Margin,
         pairwise::{Pairwise, Rates, Runs},
     },
 };
+use std::collections::BTreeMap;
 
 /// Comparison group: cells with equal workload, level (access, commit path, fsync policy), machine and cache size. If
 /// [`contests`] made the group, cells that write also have equal loss bounds, so that they may be ranked.
@@ -78,25 +79,26 @@ impl Judged {
             Some(entry) => entry.run.looks(&entry.cell.id),
             None => (Looks::once(), Margin::default()),
         };
-        let numbers = run_numbers(entries);
-        let runs = Runs { of: &numbers, deviation: between_runs(measure) };
-        let pairwise = Pairwise::of(Rates { stores: &scores, looks: &looks, margin, runs });
-        Self { pairwise, margin, is_recorded: false }
+        Self::by_scores(entries, measure, &scores, (&looks, margin))
     }
-}
 
-/// Returns a number for each entry that is equal for entries of one run.
-pub fn run_numbers(entries: &[&Entry<'_>]) -> Vec<usize> {
-    let first = |entry: &&Entry<'_>| entries.iter().position(|other| std::ptr::eq(other.run, entry.run));
-    entries.iter().filter_map(first).collect()
-}
-
-/// Returns the standard deviation of the logarithm of a metric between runs of one build. Sizes and counts hardly depend on
-/// the machine's state.
-pub fn between_runs(measure: &Metric) -> f64 {
-    match measure.unit {
-        Unit::Bytes | Unit::Times | Unit::Count => 0.02,
-        Unit::PerSecond | Unit::Seconds | Unit::Microseconds => BETWEEN_RUNS,
+    /// Compares all pairs of stores by `scores`, the logarithms of each store's metric by repetition. Each of `entries` is a
+    /// cell of the store at its place. Scores from different sources are compared with the variance between runs.
+    pub fn by_scores(
+        entries: &[&Entry<'_>],
+        measure: &Metric,
+        scores: &[BTreeMap<u32, f64>],
+        (looks, margin): (&Looks, Margin),
+    ) -> Self {
+        let number = |entry: &&Entry<'_>| entries.iter().position(|other| other.source() == entry.source());
+        let numbers: Vec<usize> = entries.iter().filter_map(number).collect();
+        let deviation = match measure.unit {
+            Unit::Bytes | Unit::Times | Unit::Count => BETWEEN_RUNS_OF_SIZES,
+            Unit::PerSecond | Unit::Seconds | Unit::Microseconds => BETWEEN_RUNS,
+        };
+        let runs = Runs { of: &numbers, deviation };
+        let pairwise = Pairwise::of(Rates { stores: scores, looks, margin, runs });
+        Self { pairwise, margin, is_recorded: false }
     }
 }
 

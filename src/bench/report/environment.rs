@@ -85,19 +85,7 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
         ("Libraries", libraries.collect::<Vec<_>>().join(", ")),
         ("Repetitions", repetitions(run)),
     ];
-    let parts = run.samples.iter().filter_map(|sample| Some(sample.disturbance?.part()));
-    if let Some(most) = parts.reduce(f64::max) {
-        facts.push((
-            "Used by others",
-            format!("at most {:.0}% of the processors in a measurement", most * 100.0),
-        ));
-    }
-    for comparison in &run.comparisons {
-        let doubts = comparison.doubts(place.foreign_limit, &run.cells);
-        if !doubts.is_empty() {
-            facts.push(("In turns", format!("{}: {}", comparison.id, doubts.join("; "))));
-        }
-    }
+    facts.extend(interference(run));
     let settings = settings(run);
     if !settings.is_empty() {
         facts.push(("Settings that were given", settings));
@@ -110,6 +98,18 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
         facts.push(("Left out", run.left_out.join("; ")));
     }
     facts
+}
+
+/// Returns what other programs did during the run, and how the stores that took turns compare with those alone.
+fn interference(run: &Run) -> Vec<(&'static str, String)> {
+    let parts = run.samples.iter().filter_map(|sample| Some(sample.disturbance?.part()));
+    let most = parts.reduce(f64::max);
+    let used = most.map(|most| format!("at most {:.0}% of the processors in a measurement", most * 100.0));
+    let in_turns = run.comparisons.iter().filter_map(|comparison| {
+        let doubts = comparison.doubts(run.environment.foreign_limit, &run.cells);
+        (!doubts.is_empty()).then(|| ("In turns", format!("{}: {}", comparison.id, doubts.join("; "))))
+    });
+    used.map(|used| ("Used by others", used)).into_iter().chain(in_turns).collect()
 }
 
 /// Returns the settings under which each store was opened: cache, compression and read-ahead. Stores that this build

@@ -10,9 +10,8 @@ use super::{
 };
 use crate::{
     bench::result::{
-        Access, Commits, Loses, Measurement, Order, Run, Size, Target,
+        Access, Commits, Loses, Measurement, Order, Size, Target,
         comparability::{self, Level},
-        interleaved_comparison::Comparison,
         metric::{P99, THROUGHPUT},
         number_format,
         statistics::BETWEEN_RUNS,
@@ -239,14 +238,14 @@ pub fn data(report: &Report<'_>, promises: &[StoreProperties]) -> Result<String,
             && is_closed_loop(entry)
             && reads(entry) + writes(entry) >= NEARLY_ALL
     };
-    let (mut works, mut sources) = (Vec::new(), Vec::new());
+    let sources = number_format::distinct(report.entries().map(Entry::source));
+    let mut works = Vec::new();
     for contest in contests(report.entries().filter(fits)) {
         let Some(first) = contest.entries.first() else { continue };
         let cells = contest.entries.iter().filter_map(|entry| {
             let store = promises.iter().position(|promise| promise.label == entry.label())?;
-            cell_of(entry, store, source_of(entry, &mut sources))
+            cell_of(entry, store, sources.iter().position(|source| *source == entry.source())?)
         });
-        let cells = cells.collect();
         let (level, place) = (Level::of(&first.cell.target), &first.run.environment);
         let (looks, margin) = first.run.looks(&first.cell.id);
         works.push(Work {
@@ -262,26 +261,13 @@ pub fn data(report: &Report<'_>, promises: &[StoreProperties]) -> Result<String,
             margin: margin.fraction(),
             planned: looks.planned(),
             factor: looks.factor(),
-            cells,
+            cells: cells.collect(),
             title: contest.title,
         });
     }
     let start = question(report, &works);
     let data = Data { start, stores: stores.collect(), contests: works, between_runs: BETWEEN_RUNS };
     Ok(serde_json::to_string(&data)?.replace('<', "\\u003c"))
-}
-
-/// Interleaved comparison that measured a cell, or else its run, by address.
-type Source = (*const Run, Option<*const Comparison>);
-
-/// Returns the number of the entry's source in `sources`, to which a new one is added.
-fn source_of(entry: &Entry<'_>, sources: &mut Vec<Source>) -> usize {
-    let comparison = entry.run.comparison(&entry.cell.id).map(std::ptr::from_ref);
-    let source = (std::ptr::from_ref(entry.run), comparison);
-    sources.iter().position(|known| *known == source).unwrap_or_else(|| {
-        sources.push(source);
-        sources.len() - 1
-    })
 }
 
 /// Returns the cell of the entry; `None` without a rate.

@@ -10,7 +10,7 @@
 //! column has the verdicts of the result file.
 
 use super::{
-    comparison_group::{ComparisonGroup, Judged, between_runs, contests, run_numbers, same_work},
+    comparison_group::{ComparisonGroup, Judged, contests, same_work},
     measured_cell::{self, Entry, State},
     report_tables::Report,
     scenarios::{SCENARIOS, Scenario},
@@ -26,7 +26,7 @@ use crate::{
             looks::Looks,
             margin::Margin,
             mean,
-            pairwise::{Pair, Pairwise, RankGroups, Rates, Runs},
+            pairwise::{Pair, RankGroups},
         },
     },
     engine::LossClass,
@@ -296,10 +296,7 @@ impl<'r, 'a> Draft<'r, 'a> {
         let margin = Margin::narrowest(margins);
         let looks = Looks::of_several(&looks);
         let firsts: Vec<_> = self.stores.keys().filter_map(|label| self.entries_of(label).next()).collect();
-        let numbers = run_numbers(&firsts);
-        let runs = Runs { of: &numbers, deviation: between_runs(self.scenario.measure) };
-        let pairwise = Pairwise::of(Rates { stores: &scores, looks: &looks, margin, runs });
-        Judged { pairwise, margin, is_recorded: false }
+        Judged::by_scores(&firsts, self.scenario.measure, &scores, (&looks, margin))
     }
 
     /// Returns the labels of the stores with these indices in the alphabetical order of `stores`.

@@ -4,6 +4,7 @@ use super::soak_notes;
 use crate::{
     bench::result::{
         Cell, CellKind, Measurement, Operation, Outcome, Run, harness_share, histogram,
+        interleaved_comparison::Comparison,
         metric::{Better, DISK, MEMORY, Metric, RECOVERY, REOPEN, Unit},
         number_format::{self, ratio_words},
         spread::Spread,
@@ -134,6 +135,13 @@ impl<'a> Entry<'a> {
             Some((*repetition, (measure.of)(measurement)?))
         };
         self.measurements.iter().filter_map(figure).collect()
+    }
+
+    /// Returns the interleaved comparison that measured the cell, or else its run, by address. Repetitions of different
+    /// sources are not pairs.
+    pub fn source(&self) -> (*const Run, Option<*const Comparison>) {
+        let comparison = self.run.comparison(&self.cell.id).map(std::ptr::from_ref);
+        (std::ptr::from_ref(self.run), comparison)
     }
 
     /// Returns the natural logarithm of a metric for each repetition that has a positive value, negated if lower values

@@ -53,7 +53,7 @@ impl<'r> Rates<'r> {
     }
 }
 
-/// Which run measured each store. The ratio of two stores of different runs contains the difference between these runs.
+/// Runs that measured the stores. The ratio of two stores of different runs contains the difference between these runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Runs<'r> {
     /// Number of the run of each store; empty if one run measured all.

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_decide_is_a_plain_clause() {
+    fn blocks_that_decide_are_named_in_a_plain_clause() {
         for (blocks, may_be_equal, clause) in [
             (Some(23), true, "about 23 blocks (46 s) would decide"),
             (

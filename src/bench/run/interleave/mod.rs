@@ -339,13 +339,15 @@ impl Controller<'_> {
         record(run, failed, 0, None);
         let Some(slicing) = slicing else { return Ok(Some(End::Failed)) };
         let slicing = Slicing { seconds: began.elapsed().as_secs_f64(), load_seconds, ..slicing };
-        let text = slicing_text(&slicing);
+        let [length, discarded] =
+            [slicing.slice_seconds, slicing.discarded_seconds].map(|seconds| seconds * 1e3);
         comparison.slicing = Some(slicing);
         let stores = run.sound_stores(comparison).len();
         let forecast = comparison.forecast(stores, self.limits.detect.is_some(), budget);
-        eprintln!("kvbench: {}: {text}\nkvbench: {}: {forecast}", comparison.id, comparison.id);
-        if let Some(reduced) = run.less_work_text(comparison) {
-            eprintln!("kvbench: {}: {reduced}", comparison.id);
+        let slices = format!("slices of {length:.0} ms, of which the first {discarded:.0} ms do not count");
+        let doubts = comparison.doubts(None, &run.cells);
+        for line in [slices, forecast].into_iter().chain(run.less_work_text(comparison)).chain(doubts) {
+            eprintln!("kvbench: {}: {line}", comparison.id);
         }
         Ok(None)
     }
@@ -491,19 +493,6 @@ fn requirements(
         seconds: if writes { seconds.max(LEAST_WRITTEN) } else { seconds },
         block_seconds,
     })
-}
-
-/// Returns a sentence about the length of slices and whether the stores' rates in turn and alone agree.
-fn slicing_text(slicing: &Slicing) -> String {
-    let like = match slicing.is_like_alone {
-        true => "rates in turn and alone agree within 3%",
-        false => "rates in turn and alone differ by more than 3%",
-    };
-    format!(
-        "slices of {:.0} ms, of which the first {:.0} ms do not count; {like}",
-        slicing.slice_seconds * 1e3,
-        slicing.discarded_seconds * 1e3
-    )
 }
 
 #[cfg(test)]
