@@ -209,8 +209,9 @@ fn an_interleaved_run_says_what_makes_it_doubtful() {
     });
     let told = |run: &Run| {
         let text = terminal::text(run);
-        let disturbed =
-            text.contains("in 2 of 3 blocks other programs used more of the CPUs than --foreign allows");
+        let disturbed = text.contains(
+            "in 2 of 3 blocks other programs or virtual machines used more of the CPUs than --foreign allows",
+        );
         (disturbed, text.contains("rates in turns relative to rates alone were: btree 0.90\n"))
     };
     assert_eq!(told(&run), (false, true), "without --foreign: {}", terminal::text(&run));
@@ -482,8 +483,8 @@ fn undisturbed_repetitions_are_preferred_and_others_are_marked() {
     assert!(!terminal::text(&run).contains("!:"), "each value has undisturbed repetitions");
     disturb(&mut run, 0, 0..5, 0.76);
     let text = terminal::text(&run);
-    let words = "!: Other programs disturbed every repetition of 1 of 2 cells: they used up to 76% of the CPUs in the \
-                 least disturbed one. --foreign allows 10%.";
+    let words = "!: Other programs or virtual machines disturbed every repetition of 1 of 2 cells: they used up to 76% \
+                 of the CPUs in the least disturbed one. --foreign allows 10%.";
     assert!(text.contains(words), "{text}");
     let row = text.lines().find(|line| line.starts_with("mix ")).unwrap();
     assert_eq!(row.matches('!').count(), 1, "{text}");
@@ -491,7 +492,7 @@ fn undisturbed_repetitions_are_preferred_and_others_are_marked() {
         let (_dir, content) = report(&[run.clone()], file);
         assert!(
             content.contains(
-                "Other programs disturbed every repetition of 1 of 2 cells: they used up to 76% of the"
+                "Other programs or virtual machines disturbed every repetition of 1 of 2 cells: they used up to 76% of the"
             ),
             "{file}"
         );

@@ -364,8 +364,8 @@ pub fn disturbed<'c>(cells: impl Iterator<Item = (&'c Run, &'c Cell)>) -> Option
     let parts: Vec<_> = cells.map(|(run, cell)| run.disturbed_part(&cell.id)).collect();
     let most = parts.iter().flatten().copied().reduce(f64::max)?;
     Some(format!(
-        "Other programs disturbed every repetition of {} of {} cells: they used up to {:.0}% of the CPUs in the least \
-         disturbed one.",
+        "Other programs or virtual machines disturbed every repetition of {} of {} cells: they used up to {:.0}% of the \
+         CPUs in the least disturbed one.",
         parts.iter().flatten().count(),
         parts.len(),
         most * 100.0

@@ -390,17 +390,19 @@ impl Comparison {
     }
 
     /// Returns clauses on what makes the comparison doubtful; none if nothing does. `foreign_limit` is the fraction of the
-    /// CPUs that other programs may use (`--foreign`), and `cells` are those of the run.
+    /// CPUs that others may use (`--foreign`), and `cells` are those of the run.
     pub fn doubts(&self, foreign_limit: Option<f64>, cells: &[Cell]) -> Vec<String> {
         let part = |block: &Block| block.disturbance.map_or(0.0, |disturbance| disturbance.part());
         let is_disturbed = |block: &&Block| foreign_limit.is_some_and(|limit| part(block) > limit);
         let disturbed = self.blocks.iter().filter(is_disturbed).count();
         let busy = self.blocks.iter().filter(|block| block.left_device_busy()).count();
-        let of_all = |count: usize| format!("in {count} of {} blocks other programs", self.blocks.len());
+        let blocks = self.blocks.len();
+        let used = "other programs or virtual machines used more of the CPUs than --foreign allows";
         let doubts = [
-            (disturbed > 0)
-                .then(|| format!("{} used more of the CPUs than --foreign allows", of_all(disturbed))),
-            (busy > 0).then(|| format!("{} kept the device busy after write-back", of_all(busy))),
+            (disturbed > 0).then(|| format!("in {disturbed} of {blocks} blocks {used}")),
+            (busy > 0).then(|| {
+                format!("in {busy} of {blocks} blocks other programs kept the device busy after write-back")
+            }),
             self.unlike_alone(cells),
         ];
         doubts.into_iter().flatten().collect()

@@ -40,12 +40,12 @@ pub(super) fn undisturbed(
         let reports = job.run(cpus, memory_limit);
         let disturbance = watch.and_then(|watch| watch.end());
         let failed = reports.iter().any(|report| report.outcome.failure().is_some());
-        let part = disturbance.as_ref().map_or(0.0, Disturbance::part);
         // A failed job would fail again, so it is not repeated.
-        let part = if failed || interrupt::received().is_some() { 0.0 } else { part };
+        let is_final = failed || interrupt::received().is_some();
+        let part = disturbance.filter(|_| !is_final).map_or(0.0, |disturbance| disturbance.part());
         attempt += 1;
-        if part > limit {
-            tell_disturbance(job, part, limit, attempt < most, bar);
+        if let Some(found) = disturbance.filter(|_| part > limit) {
+            tell_disturbance(job, &found, limit, attempt < most, bar);
         }
         ((reports, disturbance), part)
     });
@@ -55,8 +55,8 @@ pub(super) fn undisturbed(
     (reports, disturbance)
 }
 
-/// Prints a line on standard error about a job during which other processes used more of the CPUs than allowed.
-fn tell_disturbance(job: &Job, part: f64, limit: f64, is_repeated: bool, bar: &ProgressBar) {
+/// Prints a line on standard error about a job during which others used more of the CPUs than `limit`, from 0 to 1.
+fn tell_disturbance(job: &Job, found: &Disturbance, limit: f64, is_repeated: bool, bar: &ProgressBar) {
     let cell = job.cells.first().map_or("", |cell| cell.id.as_str());
     let what = match is_repeated {
         true => "it is measured again",
@@ -64,8 +64,10 @@ fn tell_disturbance(job: &Job, part: f64, limit: f64, is_repeated: bool, bar: &P
     };
     bar.suspend(|| {
         eprintln!(
-            "kvbench: {cell}: other programs used {:.0}% of the CPUs, --foreign allows {:.0}%; {what}",
-            part * 100.0,
+            "kvbench: {cell}: other programs used {:.0}% of the CPUs, and other virtual machines {:.0}%; --foreign allows \
+             {:.0}%; {what}",
+            found.foreign * 100.0,
+            found.stolen * 100.0,
             limit * 100.0
         );
     });

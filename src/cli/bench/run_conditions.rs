@@ -27,7 +27,7 @@ pub(super) struct Machine {
     /// Maximum time to wait before each cell until the disk is idle
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     quiet_wait: f64,
-    /// Repeat a cell, at most twice, if other processes used more than this share of the CPUs; 100 disables it
+    /// Repeat a cell, at most twice, if other programs or virtual machines used more of the CPUs than this; 100 disables it
     #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = percent_to_100)]
     foreign: f64,
     /// Limit of memory for each store, page cache included (needs root, or a delegated control group)
