@@ -3,16 +3,20 @@
 use crate::{
     cli::error_line,
     config::may_hold_data,
-    engine::{Check, CheckReport, Error, Kind},
+    engine::{Check, CheckReport, Error, Kind, files},
 };
 use anyhow::{Context, anyhow, bail};
 use std::{
     env,
     fs::{self, File, Permissions, TryLockError},
-    io,
-    os::unix::fs::PermissionsExt,
+    io::{self, Read},
+    os::unix::{
+        fs::PermissionsExt,
+        process::{CommandExt, ExitStatusExt},
+    },
     path::{Path, PathBuf},
-    process::{self, Command, Output},
+    process::{self, Child, Command, Output, Stdio},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
 };
 use tempfile::{Builder, TempDir};
@@ -88,6 +92,7 @@ fn owner(path: &Path) -> anyhow::Result<&'static Kind> {
     if !may_hold_data(path) {
         bail!("it is neither a regular file nor a directory");
     }
+    files::check_readable(path)?;
     Kind::owner(path).context("it does not hold data of a store of this build (see `kvbench stores`)")
 }
 
@@ -105,17 +110,49 @@ pub fn check_here(store: &str, copy: &Path) -> Verdict {
 
 /// Copies the data at `path` and checks the copy in a child process, since an engine may crash on corrupted data.
 fn check_a_copy(kind: &Kind, path: &Path) -> anyhow::Result<Verdict> {
-    let copy = scratch()?;
+    let checker = Checker::default();
+    let copy = scratch(&checker)?;
     let data = copy.path().join("data");
     let in_copy =
         || format!("cannot copy the data to {}; TMPDIR can name another place", copy.path().display());
     copy_all(path, &data)?.map_err(anyhow::Error::from).with_context(in_copy)?;
-    let output = Command::new(env::current_exe()?)
-        .args(["check-here", kind.info.name])
-        .arg(&data)
-        .output()
-        .context("cannot start a process for the check")?;
+    let mut command = Command::new(env::current_exe()?);
+    command.args(["check-here", kind.info.name]).arg(&data);
+    let output = checker.run(&mut command).context("cannot start a process for the check")?;
     Ok(verdict_of(&output, kind, &data, path))
+}
+
+/// Process that checks a copy of the data; `None` before it is started.
+#[derive(Clone, Debug, Default)]
+struct Checker(Arc<Mutex<Option<Child>>>);
+
+impl Checker {
+    fn lock(&self) -> MutexGuard<'_, Option<Child>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts `command`, and returns its exit status and what it has printed when it has ended.
+    fn run(&self, command: &mut Command) -> io::Result<Output> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        // A terminal's signals reach this process only, which ends the other one.
+        command.process_group(0);
+        let printed = self.lock().insert(command.spawn()?).stdout.take();
+        let mut stdout = Vec::new();
+        printed.map_or(Ok(0), |mut printed| printed.read_to_end(&mut stdout))?;
+        let status = self.lock().as_mut().map(Child::wait).transpose()?.unwrap_or_default();
+        Ok(Output { status, stdout, stderr: Vec::new() })
+    }
+
+    /// Kills the process, waits for its end, and prevents that it is started or waited for again while the returned
+    /// guard exists.
+    fn kill(&self) -> MutexGuard<'_, Option<Child>> {
+        let mut child = self.lock();
+        if let Some(child) = &mut *child {
+            // Fails only if the process has ended.
+            let _ended = child.kill().and_then(|()| child.wait());
+        }
+        child
+    }
 }
 
 fn verdict_of(output: &Output, kind: &Kind, copy: &Path, path: &Path) -> Verdict {
@@ -126,6 +163,10 @@ fn verdict_of(output: &Output, kind: &Kind, copy: &Path, path: &Path) -> Verdict
         Some(0) => Verdict::Sound(text),
         Some(1) if !text.is_empty() => Verdict::Damaged(text),
         Some(2) if !text.is_empty() => Verdict::Unknown(text),
+        // No engine kills itself so, but the kernel does if memory runs short.
+        None if output.status.signal() == Some(libc::SIGKILL) => {
+            Verdict::Unknown("cannot be checked: the check was killed; is there enough memory?".into())
+        }
         _ => Verdict::Damaged(format!(
             "damaged: {} crashed while it read them ({})",
             kind.info.name, output.status
@@ -134,15 +175,15 @@ fn verdict_of(output: &Output, kind: &Kind, copy: &Path, path: &Path) -> Verdict
 }
 
 /// Creates a directory for the copy of the checked data. No other user may enter it, because the copy contains the same
-/// secrets as the data. The directory is removed on drop, and at SIGINT and SIGTERM.
-fn scratch() -> anyhow::Result<TempDir> {
+/// secrets as the data. The directory is removed on drop, and at SIGINT and SIGTERM, which kill `checker`.
+fn scratch(checker: &Checker) -> anyhow::Result<TempDir> {
     let place = scratch_place();
     let mut options = Builder::new();
     options.prefix("kvbench-check-").permissions(Permissions::from_mode(0o700));
     let in_place =
         || format!("cannot create a directory in {}; TMPDIR can name another place", place.display());
     let scratch = options.tempdir_in(&place).with_context(in_place)?;
-    remove_at_signals(scratch.path().to_owned()).context("cannot catch signals")?;
+    remove_at_signals(scratch.path().to_owned(), checker.clone()).context("cannot catch signals")?;
     Ok(scratch)
 }
 
@@ -153,9 +194,9 @@ fn scratch_place() -> PathBuf {
     env::var_os("TMPDIR").map(PathBuf::from).or_else(on_disk).unwrap_or_else(env::temp_dir)
 }
 
-/// Starts a thread that, at SIGINT and SIGTERM, removes the directory `scratch` and ends the process with the exit code
-/// that a shell expects.
-fn remove_at_signals(scratch: PathBuf) -> io::Result<()> {
+/// Starts a thread that, at SIGINT and SIGTERM, kills `checker`, removes the directory `scratch` and ends the process with
+/// the exit code that a shell expects.
+fn remove_at_signals(scratch: PathBuf, checker: Checker) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let caught = |kind| {
         let _entered = runtime.enter();
@@ -167,6 +208,7 @@ fn remove_at_signals(scratch: PathBuf) -> io::Result<()> {
     };
     let remove = move || {
         let number = runtime.block_on(wait);
+        let _killed = checker.kill();
         // The copy may still grow.
         for _ in 0..100 {
             if fs::remove_dir_all(&scratch).is_ok() {
@@ -257,4 +299,39 @@ pub fn repair(path: &Path) -> anyhow::Result<String> {
     let (records, len) = (done.records, done.len);
     let state = if done.removed.is_empty() { "nothing to repair" } else { "repaired" };
     Ok(format!("{text}{shown}: {state}: {records} records in {len} bytes\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{process::ExitStatus, time::Duration};
+
+    #[test]
+    fn killed_check_says_nothing_of_the_data() {
+        let kind = Kind::find("map").unwrap();
+        for (signal, code) in [(libc::SIGKILL, 2), (libc::SIGSEGV, 1), (libc::SIGABRT, 1)] {
+            let output =
+                Output { status: ExitStatus::from_raw(signal), stdout: Vec::new(), stderr: Vec::new() };
+            let verdict = verdict_of(&output, kind, Path::new("copy"), Path::new("data"));
+            assert_eq!(verdict.code(), code, "signal {signal}: {}", verdict.text());
+        }
+    }
+
+    #[test]
+    fn killed_checker_has_ended_and_its_status_is_not_seen() {
+        let checker = Checker::default();
+        let running = thread::spawn({
+            let checker = checker.clone();
+            move || checker.run(Command::new("sleep").arg("600")).unwrap().status
+        });
+        while checker.lock().is_none() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let mut killed = checker.kill();
+        assert!(killed.as_mut().unwrap().try_wait().unwrap().is_some());
+        thread::sleep(Duration::from_millis(20));
+        assert!(!running.is_finished());
+        drop(killed);
+        assert_eq!(running.join().unwrap().signal(), Some(libc::SIGKILL));
+    }
 }

@@ -107,7 +107,13 @@ fn flag<'a>(command: &'a Command, line: &str) -> Result<Option<(&'a Arg, String)
         return Ok(None);
     }
     let (name, value) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    let (name, value) = (name.trim_start_matches("--"), unquoted(value.trim()));
+    let (name, value) = (name.trim_start_matches("--"), value.trim());
+    if value.starts_with('"') && (value.len() == 1 || !value.ends_with('"')) {
+        return Err(format!(
+            "the value of {name} begins with a double quote and does not end with one; add it"
+        ));
+    }
+    let value = unquoted(value);
     if name == "config" {
         return Err("a config file cannot name another one; remove this line".into());
     }
@@ -156,6 +162,16 @@ mod tests {
         let expanded = expand(words.map(Into::into).collect()).map_err(|error| error.to_string())?;
         let inserted = expanded.get(2..expanded.len() - 1 - own.len()).unwrap();
         Ok(inserted.iter().map(|word| word.clone().into_string().unwrap()).collect())
+    }
+
+    #[test]
+    fn value_with_one_double_quote_is_refused() {
+        for line in ["path \"my data.db", "path \"", "requirepass \"a b"] {
+            let error = inserted(line, &[]).unwrap_err();
+            assert!(error.contains("begins with a double quote"), "{line}: {error}");
+        }
+        assert_eq!(inserted("path \"my data.db\"", &[]).unwrap(), ["--path=my data.db"]);
+        assert_eq!(inserted("path \"\"a\"", &[]).unwrap(), ["--path=\"a"]);
     }
 
     #[test]

@@ -164,6 +164,7 @@ impl Torture {
         let file_name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
         let word = self.promise.to_possible_value();
         let word = word.as_ref().map_or("nothing", |word| word.get_name());
+        let name = self.name.as_deref().map_or(String::new(), |name| format!(" --name {}", quoted(name)));
         Subject {
             name: self.name.clone().unwrap_or_else(|| file_name.into_owned()),
             library: String::new(),
@@ -173,18 +174,22 @@ impl Torture {
             is_ours: false,
             kill: self.promise,
             power_cut: self.promise,
-            repeat_command: format!("{} --promise {word}", self.again()),
-            command_line: [program].into_iter().chain(arguments.iter().map(String::as_str)).fold(
-                " --".to_owned(),
-                |line, word| {
-                    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:{}".contains(c);
-                    match !word.is_empty() && word.chars().all(plain) {
-                        true => format!("{line} {word}"),
-                        false => format!("{line} '{word}'"),
-                    }
-                },
-            ),
+            repeat_command: format!("{}{name} --promise {word}", self.again()),
+            command_line: [program]
+                .into_iter()
+                .chain(arguments.iter().map(String::as_str))
+                .fold(" --".to_owned(), |line, word| format!("{line} {}", quoted(word))),
         }
+    }
+}
+
+/// Returns a word of a command line as a shell reads it back: in quotes, unless it needs none. A placeholder such as
+/// `{port}` needs none.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:{}".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 
@@ -194,4 +199,20 @@ fn server_arguments(store: &str, fsync: Fsync) -> Vec<String> {
     let words = ["serve", "--store", store, "--path", "{dir}/data", "--fsync", fsync.as_str()];
     let more = ["--cache-size", "8MiB", "--port", "{port}", "--log-level", "warn"];
     words.into_iter().chain(more).map(Into::into).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn shell_reads_quoted_words_back() {
+        for word in ["it's {title}", "", "a b", "$x `y` \"z\" \\"] {
+            let output =
+                Command::new("sh").args(["-c", &format!("printf %s {}", quoted(word))]).output().unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
+        }
+        assert_eq!(quoted("--port={port}"), "--port={port}");
+    }
 }

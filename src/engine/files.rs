@@ -184,6 +184,19 @@ pub fn new_version(path: &Path) -> io::Result<(NamedTempFile, PathBuf)> {
     Ok((file, target))
 }
 
+/// Returns an error if this user may not read the file or the directory `path`: no engine recognises such data.
+///
+/// # Errors
+///
+/// [`Error::Io`].
+pub fn check_readable(path: &Path) -> Result<()> {
+    let read = || match path.is_dir() {
+        true => fs::read_dir(path).map(drop),
+        false => File::open(path)?.read(&mut [0]).map(drop),
+    };
+    read().map_err(Error::io("read", path))
+}
+
 /// Returns the first bytes of a file, at most `most`; none if it cannot be read.
 pub fn read_start(path: &Path, most: usize) -> Vec<u8> {
     let mut start = Vec::with_capacity(most);
@@ -357,6 +370,10 @@ pub fn create_dir(path: &Path) -> Result<()> {
                 Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => Ok(()),
                 outcome => outcome,
             }
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_symlink() && !path.exists() => {
+            let what = "the path is a symbolic link, and what it names does not exist";
+            Err(Error::io("create", path)(io::Error::new(io::ErrorKind::NotFound, what)))
         }
         Err(error) => Err(Error::io("create", path)(error)),
     }

@@ -166,6 +166,7 @@ fn check_owner(path: &Path, kind: &Kind) -> Result<()> {
     if empty || (kind.recognise)(path) {
         return Ok(());
     }
+    files::check_readable(path)?;
     let is_of = |other: &&Kind| (other.recognise)(path) || files::has_unfinished_start(path, other.info.name);
     let owners: Vec<_> = kinds().filter(is_of).map(|other| other.info.name).collect();
     let found = match owners.as_slice() {

@@ -64,6 +64,11 @@ impl Reply {
         self.overflowed
     }
 
+    /// Forgets that a reply exceeded the limit, because the client does not get it (CLIENT REPLY).
+    pub fn clear_overflow(&mut self) {
+        self.overflowed = false;
+    }
+
     /// Creates an empty buffer with the protocol version and limit of `self`, for replies that are appended
     /// later.
     pub fn aside(&self) -> Self {

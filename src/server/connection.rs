@@ -220,6 +220,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 if self.session.client().is_killed() {
                     return Err(CloseReason::Killed.into());
                 }
+                if self.session.replies != ReplyMode::On && !batch.reply.is_empty() {
+                    // A reply that the client does not get may exceed the limit, at which the buffer is emptied.
+                    self.send(&mut batch).await?;
+                }
                 let mut begin = StepStart::of(&step, &batch, &self.session, begun);
                 batch = self.run(batch, step).await?;
                 if let Some(time) = self.session.sleep.take() {

@@ -300,4 +300,5 @@ pub(super) fn apply_reply_mode(
         ReplyMode::Skip => session.replies = ReplyMode::On,
     }
     batch.reply.truncate(begin.reply);
+    batch.reply.clear_overflow();
 }

@@ -13,7 +13,7 @@ use super::{
     worker_state::WorkerState,
 };
 use crate::{
-    command::{self, Handler, Lookup, SessionCommand, as_size},
+    command::{self, Handler, Lookup, ReplyMode, SessionCommand, as_size},
     resp::{Args, Foreign, Reply},
     store::Store,
 };
@@ -237,7 +237,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 request_stats::count_exec_request(local, session, request, failed, each);
             }
             index += 1;
-            if reply.has_overflowed() || session.client().is_killed() {
+            let has_overflowed = reply.has_overflowed() && session.replies == ReplyMode::On;
+            if has_overflowed || session.client().is_killed() {
                 break;
             }
             if index.is_multiple_of(EXEC_REPLIES) {

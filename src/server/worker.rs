@@ -63,11 +63,12 @@ impl WorkerState {
     ) -> io::Result<()> {
         let Some(acceptor) = &self.shared.access.tls else { return Ok(()) };
         let (stream, session) = self.open(id, stream, peer)?;
-        // A worker that stops wakes its connections, also those that are in the handshake.
-        session.client().set_waker(poll_fn(|cx| Poll::Ready(cx.waker().clone())).await);
+        // A worker that stops wakes its connections, also those that are in the handshake, and so does CLIENT KILL.
+        let client = Arc::clone(session.client());
+        client.set_waker(poll_fn(|cx| Poll::Ready(cx.waker().clone())).await);
         let mut handshake = pin!(timeout(HANDSHAKE, acceptor.accept(stream)));
         let done = poll_fn(|cx| match handshake.as_mut().poll(cx) {
-            Poll::Pending if self.is_stopping() => Poll::Ready(None),
+            Poll::Pending if self.is_stopping() || client.is_killed() => Poll::Ready(None),
             other => other.map(Some),
         });
         match done.await {

@@ -10,7 +10,7 @@ pub enum Error {
     Io { server: String, source: io::Error },
     #[error("{server} answers {reply:?}; see --password-file")]
     Refused { server: String, reply: String },
-    #[error("{server} does not answer as a Redis server does")]
+    #[error("{server} does not answer as a Redis server does; `kvbench top` needs a port without TLS")]
     Foreign { server: String },
     #[error("cannot read --password-file {}: {source}", .path.display())]
     Password { path: PathBuf, source: io::Error },

@@ -67,13 +67,29 @@ pub enum Error {
     File { path: PathBuf, source: io::Error },
     #[error("{}: not a result of kvbench torture: {source}", .path.display())]
     Format { path: PathBuf, source: serde_json::Error },
+    #[error(
+        "{}: schema {schema}, and this version of kvbench knows {SCHEMA}; use the version that wrote it, or another file",
+        .path.display()
+    )]
+    Newer { path: PathBuf, schema: u32 },
+}
+
+/// Start of a result file of any version.
+#[derive(Deserialize)]
+struct Header {
+    schema: u32,
 }
 
 impl Results {
     /// Reads a result file.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let text = fs::read(path).map_err(|source| Error::File { path: path.into(), source })?;
-        serde_json::from_slice(&text).map_err(|source| Error::Format { path: path.into(), source })
+        let format = |source| Error::Format { path: path.into(), source };
+        let Header { schema } = serde_json::from_slice(&text).map_err(format)?;
+        if schema > SCHEMA {
+            return Err(Error::Newer { path: path.into(), schema });
+        }
+        serde_json::from_slice(&text).map_err(format)
     }
 
     /// Returns the crash-test results that the documentation shows.
@@ -218,6 +234,19 @@ mod tests {
     #[test]
     fn the_results_of_the_documentation_are_readable() {
         assert_eq!(Results::published().schema, SCHEMA);
+    }
+
+    #[test]
+    fn result_of_a_newer_version_is_left_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("results.json");
+        let newer = r#"{"schema": 9, "rows": []}"#;
+        fs::write(&path, newer).unwrap();
+        let refused = [Results::check_output(&path), Results::add_to(&path, &ResultRow::default())];
+        for error in refused.map(Result::unwrap_err) {
+            assert!(matches!(error, Error::Newer { schema: 9, .. }), "{error}");
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap(), newer);
     }
 
     #[test]

@@ -108,9 +108,11 @@ fn panic_in_a_group_commit_fails_its_own_cells() {
 #[cfg(target_os = "linux")]
 fn panic_after_a_soak_keeps_its_seconds() {
     let flags = ["--stores", "panicking", "--keys", "500", "--minutes", "0.1", "--rate", "300"];
-    for (call, fault) in
-        [("2:quiesce:2", "settling: panic: quiesce panicked"), ("2:close:1", "panic: close panicked")]
-    {
+    for (call, fault) in [
+        ("2:quiesce:2", "settling: panic: quiesce panicked"),
+        ("2:count:2", "count: panic: count panicked"),
+        ("2:close:1", "panic: close panicked"),
+    ] {
         let dir = tempfile::tempdir().unwrap();
         let output = command(dir.path(), &flags).env("KVBENCH_PANIC", call).run_to_end();
         let run = read(dir.path());

@@ -435,7 +435,20 @@ fn the_verdict_comes_first_and_equal_rows_only_when_asked() {
 fn runs_without_a_common_cell_are_not_compared() {
     let (code, output) = compare(&run(&[("x", CALM)]), &run(&[("y", CALM)]), &[]);
     assert_eq!(code, Some(2), "{output}");
-    assert!(output.starts_with("no cell is in both runs: nothing was compared"), "{output}");
+    assert!(output.starts_with("no cell of a store is in both runs: nothing was compared"), "{output}");
+}
+
+/// Nearly every run in process measures the harness overhead.
+#[test]
+fn the_harness_alone_is_no_comparison() {
+    let [one, other] = ["x", "y"].map(|store| {
+        let mut run = run(&[("harness", CALM), (store, CALM)]);
+        run.cells[0].reference = true;
+        run
+    });
+    let (code, output) = compare(&one, &other, &[]);
+    assert_eq!(code, Some(2), "{output}");
+    assert!(output.starts_with("no cell of a store is in both runs: nothing was compared"), "{output}");
 }
 
 #[test]

@@ -179,6 +179,26 @@ fn what_nothing_fits_is_not_measured() {
     }
 }
 
+/// Two results of other work, each with stores that the other lacks: one of them is ranked.
+#[test]
+fn stores_of_other_work_do_not_hide_a_ranking() {
+    let other = |stores: [&str; 2]| {
+        let mut run = fixtures::run("duel", 5);
+        for (store, figures) in stores.into_iter().zip([FAST, SLOW]) {
+            let work = Workload { threads: 8, ..fixtures::workload("get", &[(Operation::Get, 1.0)]) };
+            let mut cell = fixtures::cell("duel", "get", store, fixtures::target(store, "no"), work);
+            cell.id = format!("{}/t8", cell.id);
+            fixtures::add(&mut run, cell, &figures);
+        }
+        run
+    };
+    for stores in [["sled", "fjall"], ["lmdb", "fjall"]] {
+        let (_dir, markdown) = report(&[duel(&FAST, &SLOW), other(stores)], "report.md");
+        let line = markdown.lines().find(|line| line.starts_with("- **Read-heavy** (")).unwrap();
+        assert!(line.contains("): lmdb. ") || line.contains("): sled. "), "{stores:?}: {line}");
+    }
+}
+
 #[test]
 fn cold_reads_are_no_warm_ones() {
     let mut run = duel(&FAST, &SLOW);

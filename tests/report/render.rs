@@ -465,6 +465,32 @@ fn the_harness_overhead_of_each_run_has_a_row() {
     );
 }
 
+/// Stores that were measured with other work are not side by side, though its name is the same.
+#[test]
+fn other_work_of_the_same_name_has_a_row_of_its_own() {
+    let works =
+        [("2026-02-03T04:05:01Z", 8, ["lmdb", "redb"]), ("2026-02-03T04:05:02Z", 1, ["redb", "sled"])];
+    let runs = works.map(|(started, threads, stores)| {
+        let mut run = Run { started: started.into(), ..fixtures::run("small", 1) };
+        for store in stores {
+            let work = Workload { threads, ..fixtures::workload("get", &[(Operation::Get, 1.0)]) };
+            let mut cell = fixtures::cell("small", "get", store, fixtures::target(store, "no"), work);
+            cell.id = format!("{}/t{threads}", cell.id);
+            fixtures::add(&mut run, cell, &[1000.0 * f64::from(threads)]);
+        }
+        run
+    });
+    let (_dir, markdown) = report(&runs, "report.md");
+    let (_, section) = markdown.split_once("\n## small\n").unwrap();
+    let rows: Vec<String> = section
+        .lines()
+        .skip_while(|line| !line.starts_with("| get"))
+        .take_while(|line| line.starts_with("| get"))
+        .map(|line| line.replace(' ', ""))
+        .collect();
+    assert_eq!(rows, ["|get|8,000|8,000||", "|get(2026-02-03T04:05:02Z)||1,000|1,000|"], "{markdown}");
+}
+
 #[test]
 fn an_empty_directory_is_an_error() {
     let dir = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 use crate::{
     clients::{output, python, session_py},
     differential::access::outer_address,
-    frames::info,
+    frames::{ask, info},
     support::{Client, RunToEnd, Server},
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -13,6 +13,7 @@ use std::{
     net::SocketAddr,
     path::Path,
     process::{Command, Stdio},
+    time::Duration,
 };
 use tempfile::TempDir;
 
@@ -170,6 +171,24 @@ fn plain_bytes_on_the_port_for_tls_close_only_themselves() {
     let mut client = server.connect();
     client.send("DBSIZE\r\n");
     client.expect(":0\r\n");
+}
+
+#[test]
+fn client_in_its_handshake_can_be_killed() {
+    let dir = certificates();
+    let (server, address) = start(dir.path(), &[]);
+    let mut silent = Client::connect(address);
+    let mut admin = server.connect();
+    let port = silent.stream.local_addr().unwrap().port();
+    loop {
+        // 0 until the connection is accepted.
+        if ask(&mut admin, &["CLIENT", "KILL", "ADDR", &format!("127.0.0.1:{port}")]) == b":1\r\n" {
+            break;
+        }
+    }
+    // Within less than the time that a handshake may take.
+    silent.stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    silent.expect_closed();
 }
 
 /// What a page makes a browser send, from a program that speaks TLS.

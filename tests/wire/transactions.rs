@@ -265,6 +265,21 @@ fn a_reply_that_grows_too_long_ends_the_connection_and_is_no_ok() {
     client.expect_closed();
 }
 
+/// The client does not get the reply, so its length does not matter.
+#[test]
+fn a_suppressed_reply_that_grows_too_long_ends_nothing() {
+    let running = Running::start("map", ":memory:", &["--client-output-buffer-limit", "1MiB"]);
+    let mut client = running.connect();
+    client.send(request(&[&b"SET"[..], b"large", &vec![b'x'; 2 << 20]]));
+    client.expect("+OK\r\n");
+    client.send("CLIENT REPLY OFF\r\nGET large\r\nSET one 1\r\nCLIENT REPLY ON\r\n");
+    client.expect("+OK\r\n");
+    client.send("CLIENT REPLY OFF\r\nMULTI\r\nGET large\r\nSET two 2\r\nEXEC\r\nCLIENT REPLY ON\r\n");
+    client.expect("+OK\r\n");
+    client.send("SET three 3\r\nCLIENT REPLY SKIP\r\nGET large\r\nMGET one two three\r\n");
+    client.expect("+OK\r\n*3\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n");
+}
+
 /// After a reply that grows too long, EXEC executes only the writes among the remaining requests.
 #[test]
 fn after_too_long_a_reply_a_transaction_only_writes() {

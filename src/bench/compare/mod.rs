@@ -34,6 +34,8 @@ pub struct Comparison {
     judgement: Judgement,
     /// Ids of the cells that both runs have, each with its status, in the order of the first run.
     cells: Vec<(String, CellStatus)>,
+    /// `true` if a cell of a store, not only of the harness, is in both runs.
+    shares_stores: bool,
     /// Ids of cells that only the first run has.
     only_first: Vec<String>,
     /// Ids of cells that only the second run has.
@@ -96,6 +98,7 @@ impl Comparison {
             ids.filter(|id| lacks(from, id)).collect::<Vec<_>>()
         };
         let (mut cells, mut series) = (Vec::new(), Vec::new());
+        let mut shares_stores = false;
         for cell in &first.cells {
             let Some(other) = second.cells.iter().find(|other| other.id == cell.id) else { continue };
             let same = cell.workload == other.workload
@@ -109,12 +112,14 @@ impl Comparison {
                 series.extend(own);
             }
             cells.push((cell.id.clone(), state));
+            shares_stores |= !cell.reference;
         }
         let margin = limit.and_then(Margin::new).unwrap_or_default();
         let mut comparison = Self {
             judgement: Judgement::of(&series, margin),
             margin,
             cells,
+            shares_stores,
             only_first: missing(second, first),
             only_second: missing(first, second),
             warnings: warnings(first, second),
@@ -165,9 +170,9 @@ impl Comparison {
         self.limit.is_some() && !self.gaps.is_empty()
     }
 
-    /// Returns `true` if no cell is in both runs.
+    /// Returns `true` if no cell of a store is in both runs.
     pub fn is_empty(&self) -> bool {
-        self.cells.is_empty()
+        !self.shares_stores
     }
 
     /// Returns the verdicts on the changes of all stores and cells.

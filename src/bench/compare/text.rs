@@ -106,8 +106,8 @@ impl Comparison {
 
     fn summary(&self) -> String {
         let count = |wanted: Verdict| self.verdicts().filter(|verdict| *verdict == wanted).count();
-        if self.cells.is_empty() {
-            return "no cell is in both runs: nothing was compared".to_owned();
+        if self.is_empty() {
+            return "no cell of a store is in both runs: nothing was compared".to_owned();
         }
         let cells = |wanted: CellStatus| self.cells.iter().filter(|(_, state)| *state == wanted).count();
         let mut text = format!("{} cells compared", cells(CellStatus::Figures));

@@ -533,6 +533,10 @@ fn common_work<'r, 'a>(entries: Vec<&'r Entry<'a>>, scenario: &Scenario) -> Vec<
     let mut contests = if scenario.depends_on_loss() { contests(entries) } else { same_work(entries) };
     let most = contests.iter().map(|one| with_figures(one, measure).count()).max().unwrap_or(0);
     contests.retain(|one| most > 0 && with_figures(one, measure).count() == most);
+    // Only stores that all groups have are ranked over all groups. If that leaves some out, one group is ranked alone.
+    if figures(&contests, measure).len() < most {
+        contests.truncate(1);
+    }
     contests
 }
 

@@ -10,6 +10,7 @@ use crate::bench::result::{
     metric::{self, Metric},
     run_file::RunFile,
 };
+use std::ptr;
 
 /// Benchmark runs of a report, arranged as tables.
 pub struct Report<'a> {
@@ -112,11 +113,17 @@ impl<'a> Table<'a> {
     fn push(&mut self, run: &'a Run, cell: &'a Cell) {
         let column = position(&mut self.columns, &cell.column);
         let mut row = position(&mut self.rows, &cell.row);
-        if self.at(row, column).is_some() {
-            // Two cells have the same row and column: the harness overhead of several runs, or cells that
-            // differ in a setting that the table does not show.
-            let other = if cell.reference { &run.started } else { &cell.id };
-            row = position(&mut self.rows, &format!("{} ({other})", cell.row));
+        let is_other_work = |one: &Entry<'_>| {
+            let [known, new] = [one.cell, cell].map(|cell| &cell.workload);
+            one.place.0 == row && !ptr::eq(one.run, run) && known.name == new.name && known != new
+        };
+        if self.at(row, column).is_some() || !cell.reference && self.entries.iter().any(is_other_work) {
+            // The row has this column already, or other work of the same name: of another run, or of a cell that differs
+            // in a setting that the table does not show.
+            row = position(&mut self.rows, &format!("{} ({})", cell.row, run.started));
+            if self.at(row, column).is_some() {
+                row = position(&mut self.rows, &format!("{} ({})", cell.row, cell.id));
+            }
         }
         self.entries.push(Entry::new(run, cell, self.group, (row, column)));
     }

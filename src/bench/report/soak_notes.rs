@@ -50,10 +50,10 @@ pub fn search_sentence(measurement: &Measurement) -> Option<String> {
     let rate = |value| number_format::short(THROUGHPUT.unit, value);
     let latency = measurement.latency.at(search.goal.of);
     Some(format!(
-        "{} keeps {} (verified for {:.0} s: {} {}); a higher rate is limited by {}",
+        "{} keeps {} (verified for {}: {} {}); a higher rate is limited by {}",
         rate(measurement.throughput),
         number_format::latency_goal(search.goal),
-        measurement.seconds,
+        number_format::duration(measurement.seconds),
         search.goal.of,
         number_format::short(P99.unit, latency),
         search.limited_by

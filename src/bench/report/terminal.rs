@@ -280,7 +280,8 @@ fn unit(entries: &[Entry<'_>]) -> String {
 fn floor(run: &Run) -> String {
     let cells: Vec<_> = run.cells.iter().filter(|cell| cell.reference).collect();
     if let [cell] = cells.as_slice() {
-        return format!("\nharness overhead: mean latency {} ns\n", mean_ns(run, cell));
+        let unit = if run.unsupported(&cell.id).is_some() { "" } else { " ns" };
+        return format!("\nharness overhead: mean latency {}{unit}\n", mean_ns(run, cell));
     }
     let mut text = String::new();
     if !cells.is_empty() {
@@ -426,6 +427,9 @@ fn p99(run: &Run, cell: &Cell) -> String {
 fn mean_ns(run: &Run, cell: &Cell) -> String {
     if cell.workload.step != CellKind::Operations {
         return String::new();
+    }
+    if run.unsupported(&cell.id).is_some() {
+        return "n/a".into();
     }
     let mean = |measurement: &Measurement| Some(measurement.latency.mean_us * 1e3);
     median(run, cell, mean).map_or("failed".into(), |number| format!("{number:.0}"))

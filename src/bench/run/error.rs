@@ -20,6 +20,11 @@ pub enum Error {
         .0.display()
     )]
     Exists(PathBuf),
+    #[error(
+        "--output {}: another kvbench is writing this result; wait for its end, or choose another name",
+        .0.display()
+    )]
+    Busy(PathBuf),
     #[error("--output {}: there is something other than a file; choose another name", .0.display())]
     NoFile(PathBuf),
     #[error(
@@ -72,7 +77,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Plan(_) | Self::Exists(_) | Self::Differs { .. } | Self::NoProgram { .. } => 2,
-            Self::NoFile(_) | Self::NoResult { .. } | Self::Directory { .. } => 2,
+            Self::Busy(_) | Self::NoFile(_) | Self::NoResult { .. } | Self::Directory { .. } => 2,
             Self::NothingToResume(_) | Self::Conduct(_) | Self::NoSpace(_) | Self::Target { .. } => 2,
             Self::Stopped { signal, .. } => 128 + *signal as u8,
             _ => 1,

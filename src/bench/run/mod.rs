@@ -61,7 +61,7 @@ use job_messages::Report;
 use memory_limit::MemoryGroup;
 #[cfg(target_os = "linux")]
 pub(in crate::bench) use resource_meter::LEAST_USER_BYTES;
-use result_writer::{measured_words, record, save, stopped};
+use result_writer::{OutputLock, measured_words, record, save, stopped};
 use std::{
     fs::{self, File},
     io::{self, BufReader, IsTerminal},
@@ -81,7 +81,7 @@ pub fn run(options: &Options) -> Result<Run, Error> {
     let Planned { options, plan, against_turns } = planned(options)?;
     let options = &options;
     job_messages::remove_leftovers(&options.directory);
-    let mut run = match options.resume {
+    let (mut run, _lock) = match options.resume {
         true => resume(options, plan)?,
         false => begin(options, plan)?,
     };
@@ -260,7 +260,7 @@ pub fn verdict(run: &Run) -> Result<(), Error> {
     }
 }
 
-fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
+fn begin(options: &Options, plan: Plan) -> Result<(Run, OutputLock), Error> {
     check_output(options)?;
     check_target(options)?;
     let swap = swap_warning(options)?;
@@ -270,6 +270,7 @@ fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
         fs::create_dir_all(parent)
             .map_err(|source| Error::OutputDirectory { path: options.output.clone(), source })?;
     }
+    let lock = OutputLock::new(&options.output)?;
     let directory = &options.directory;
     create_directory(options)?;
     let mut environment = environment::describe(directory, &plan.cells, &options.conduct);
@@ -280,7 +281,7 @@ fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
             duel.new.build.libraries.get(store).map(|new| library.clone_from(new)).is_some()
         });
     }
-    Ok(Run {
+    let run = Run {
         schema: SCHEMA_VERSION,
         version: env!("CARGO_PKG_VERSION").into(),
         started: now(),
@@ -295,7 +296,8 @@ fn begin(options: &Options, plan: Plan) -> Result<Run, Error> {
         comparisons,
         duel: options.duel.clone(),
         finished: false,
-    })
+    };
+    Ok((run, lock))
 }
 
 /// Creates `--dir` unless it exists.
@@ -308,8 +310,12 @@ fn create_directory(options: &Options) -> Result<(), Error> {
 /// these are measured again. Fails if the file has another version, build, command (apart from the flags of the result
 /// file and `--flush-target`), pair of duel programs or plan, or a run that is not complete another machine: such
 /// measurements do not belong in one result.
-fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
+fn resume(options: &Options, plan: Plan) -> Result<(Run, OutputLock), Error> {
     let path = &options.output;
+    if !path.is_file() {
+        read_result(path)?;
+    }
+    let lock = OutputLock::new(path)?;
     let mut run = read_result(path)?;
     let differs = |what| Err(Error::Differs { path: path.clone(), what });
     if run.schema != SCHEMA_VERSION || run.version != env!("CARGO_PKG_VERSION") {
@@ -330,7 +336,7 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
     failures::remove(&mut run);
     run.finished &= is_complete(&run);
     if run.finished {
-        return Ok(run);
+        return Ok((run, lock));
     }
     check_target(options)?;
     let swap = swap_warning(options)?;
@@ -342,7 +348,7 @@ fn resume(options: &Options, plan: Plan) -> Result<Run, Error> {
     // Warnings of now apply to the cells that are still to be measured.
     let warnings = now.warnings.into_iter().chain(swap);
     warnings.for_each(|warning| environment::add_warning(&mut run.environment, warning));
-    Ok(run)
+    Ok((run, lock))
 }
 
 /// Returns a warning about swap space that makes `--memory-limit` useless, or an error if a control group with this limit

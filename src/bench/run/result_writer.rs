@@ -6,10 +6,43 @@ use crate::{
         plan::options::Options,
         result::{Disturbance, Run, Sample, number_format},
     },
-    engine::files,
+    engine::{self, files},
 };
 use nix::sys::signal::Signal;
-use std::path::Path;
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+};
+
+/// Lock of a result file, by a file `<output>.lock` beside it, so that two processes do not write one result. The lock
+/// file is removed on drop.
+pub(super) struct OutputLock {
+    path: PathBuf,
+    _file: File,
+}
+
+impl OutputLock {
+    /// Locks the result file `output`, whose directory must exist.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Busy`] if another process has the lock, and [`Error::File`].
+    pub fn new(output: &Path) -> Result<Self, Error> {
+        let path = output.with_added_extension("lock");
+        match files::open_locked(&path, output) {
+            Ok(file) => Ok(Self { path, _file: file }),
+            Err(engine::Error::Io { source, .. }) => Err(Error::file(output)(source)),
+            Err(_) => Err(Error::Busy(output.into())),
+        }
+    }
+}
+
+impl Drop for OutputLock {
+    fn drop(&mut self) {
+        // The next run locks a file that is left.
+        let _best_effort = fs::remove_file(&self.path);
+    }
+}
 
 /// Returns the arguments of a command line that decide what is measured: without those of the result file, and without
 /// `--flush-target`, which may be added to resume a run that was killed.
@@ -69,4 +102,24 @@ pub(super) fn save(run: &Run, path: &Path) -> Result<(), Error> {
         files::replace(path, &text)
     };
     write().map_err(Error::file(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn result_file_has_one_writer_at_a_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let output = directory.path().join("result.json");
+        let lock = OutputLock::new(&output).unwrap();
+        assert!(matches!(OutputLock::new(&output), Err(Error::Busy(path)) if path == output));
+        drop(lock);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        drop(OutputLock::new(&output).unwrap());
+        assert!(matches!(
+            OutputLock::new(&directory.path().join("none/result.json")),
+            Err(Error::File { .. })
+        ));
+    }
 }

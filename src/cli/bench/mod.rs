@@ -240,7 +240,7 @@ struct WireFlags {
     /// Measure over the wire: start a kvbench server for each cell
     #[arg(long, conflicts_with = "target")]
     wire: bool,
-    /// Measure a server that is running and speaks RESP; it must be empty, and is emptied at the end
+    /// Measure a server that speaks RESP, without a password or TLS; it must be empty, and is emptied at the end
     #[arg(long, value_name = "HOST:PORT")]
     target: Option<String>,
     /// Name of the --target in the result [default: server]

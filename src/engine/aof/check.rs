@@ -9,7 +9,7 @@ use super::{
 use std::{
     fs::File,
     io::{self, Read, Seek, SeekFrom},
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -109,23 +109,32 @@ fn survey(
 /// before the range is removed from the AOF.
 fn keep(mut file: &File, path: &Path, from: u64, to: u64) -> Result<PathBuf> {
     let (kept, name) = create_beside(path)?;
-    file.seek(SeekFrom::Start(from)).map_err(Error::io("read", path))?;
-    let copied = io::copy(&mut file.take(to - from), &mut &kept).map_err(Error::io("write", &name))?;
-    if copied < to - from {
-        return Err(Error::io("read", path)(io::ErrorKind::UnexpectedEof.into()));
+    let mut copy = || {
+        let permissions = file.metadata().map_err(Error::io("read", path))?.permissions();
+        kept.set_permissions(permissions).map_err(Error::io("create", &name))?;
+        file.seek(SeekFrom::Start(from)).map_err(Error::io("read", path))?;
+        let copied = io::copy(&mut file.take(to - from), &mut &kept).map_err(Error::io("write", &name))?;
+        if copied < to - from {
+            return Err(Error::io("read", path)(io::ErrorKind::UnexpectedEof.into()));
+        }
+        kept.sync_all().map_err(Error::io("sync", &name))?;
+        files::sync_path(files::parent(path))
+    };
+    if let Err(error) = copy() {
+        // Nothing was removed from the AOF, and an incomplete copy would take space.
+        let _best_effort = files::remove_leftover(&name);
+        return Err(error);
     }
-    kept.sync_all().map_err(Error::io("sync", &name))?;
-    files::sync_path(files::parent(path))?;
     Ok(name)
 }
 
-/// Creates a new file `<path>.removed-<number>`, with the first number from 1 on for which no file exists. Returns the
-/// file and its path.
+/// Creates a new file `<path>.removed-<number>`, with the first number from 1 on for which no file exists, and which no
+/// other user may read. Returns the file and its path.
 fn create_beside(path: &Path) -> Result<(File, PathBuf)> {
     let mut number = 1_u32;
     loop {
         let name = path.with_added_extension(format!("removed-{number}"));
-        match File::create_new(&name) {
+        match File::options().write(true).create_new(true).mode(0o600).open(&name) {
             Ok(file) => return Ok((file, name)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
             Err(error) => return Err(Error::io("create", name)(error)),

@@ -82,6 +82,22 @@ pub(super) fn rewrite_path(path: &Path) -> PathBuf {
     path.with_added_extension("rewrite")
 }
 
+/// Removes the file that an unfinished rewrite of the AOF `path` has left at [`rewrite_path`].
+///
+/// # Errors
+///
+/// [`Error::Locked`] if another process has the file open: it may be that process's AOF. [`Error::Io`].
+pub(super) fn remove_rewritten(path: &Path) -> Result<()> {
+    let leftover = rewrite_path(path);
+    match File::open(&leftover) {
+        Ok(file) => files::lock(&file, &leftover)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        // What cannot be opened cannot be removed either, and the attempt says why.
+        Err(_) => {}
+    }
+    files::remove_leftover(&leftover)
+}
+
 /// Exchanges the names of two files atomically. Returns `false` if the system or the file system does not
 /// support that.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

@@ -66,8 +66,7 @@ impl Aof {
         restore: &mut impl FnMut(&Batch<'_>),
     ) -> Result<Self> {
         Self::open_as(Form::Redis, path, engine, |mut file, len, names| {
-            let leftover = file::rewrite_path(names.1);
-            if let Err(error) = files::remove_leftover(&leftover) {
+            if let Err(error) = file::remove_rewritten(names.1) {
                 log::warn!("{engine}: {error}");
             }
             replay_whole(&mut file, len, names, restore)

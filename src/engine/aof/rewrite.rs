@@ -139,7 +139,7 @@ impl<'a> Fresh<'a> {
         // Otherwise the file at the path of the new file may belong to another server.
         log.check_path()?;
         let path = file::rewrite_path(&log.path);
-        files::remove_leftover(&path)?;
+        file::remove_rewritten(&log.path)?;
         // Locked before it gets the log's name, so that no other process can open it in between.
         let file = Arc::new(file::create_locked(&path)?);
         let chain = FrameChain::random(Form::Redis);

@@ -12,7 +12,7 @@ use fjall::{
     config::CompressionPolicy,
 };
 use std::{
-    mem,
+    io, mem,
     ops::{Bound, ControlFlow},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -288,8 +288,18 @@ fn open_at(path: &Path, options: &OpenOptions) -> Result<(Database, Keyspace), f
 /// the block.
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "some damage in its journal is not found: fjall takes it for the end of the journal, as after a crash";
-    Ok(CheckReport::by_scan(Fjall::open(&OpenOptions::for_check(path))?)?.with_remark(remark))
+    let db = Fjall::open(&OpenOptions::for_check(path)).map_err(|error| match error {
+        Error::Io { source, .. } if MISSING.contains(&source.kind()) => {
+            Error::library(NAME, format!("a file of its data is missing or empty ({source}); restore a backup"))
+        }
+        error => error,
+    })?;
+    Ok(CheckReport::by_scan(db)?.with_remark(remark))
 }
+
+/// Kinds of the errors with which fjall refuses to open data if one of their files is missing or empty.
+const MISSING: [io::ErrorKind; 3] =
+    [io::ErrorKind::NotFound, io::ErrorKind::AlreadyExists, io::ErrorKind::InvalidInput];
 
 fn fail(error: fjall::Error, path: &Path) -> Error {
     match error {

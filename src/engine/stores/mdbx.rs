@@ -79,8 +79,8 @@ static INFO: Info = Info {
              the file.",
         ),
         Caveat::new(
-            "The data can grow to --map-size; a write beyond it fails as a whole. The file shrinks when much of its \
-             end is free.",
+            "The data can grow to --map-size; a write beyond it fails as a whole, and so may FLUSHDB then: first delete \
+             some keys. The file shrinks when much of its end is free.",
         ),
         Caveat::new(
             "For each key that it changes, a commit copies the pages from the root to the leaf, so small batches \

@@ -214,13 +214,15 @@ impl MeasuredStore<'_> {
         let (engine, live) = (self.opened.engine(), self.live);
         let real = !cells.iter().any(|cell| cell.reference || synthetic::is_reference(&cell.target.store));
         let keys_before = live.count();
-        let before =
-            (real && engine.info().capabilities.constant_count).then(|| (engine.count(), keys_before));
+        // A panic after a soak leaves its seconds.
+        let count =
+            || panics::caught(|| engine.count().map_err(|error| error.to_string())).unwrap_or_else(Err);
+        let before = (real && engine.info().capabilities.constant_count).then(|| (count(), keys_before));
         let mut measurements = self.operations(cells)?;
         // Some engines scan to count, so the keys are counted only if their number may have changed.
         let worth = engine.info().capabilities.constant_count
             || cells.iter().any(|cell| cell.workload.changes_keys());
-        let after = (real && worth).then(|| (engine.count(), live.count()));
+        let after = (real && worth).then(|| (count(), live.count()));
         let exact = cells.iter().all(|cell| cell.workload.has_exact_keys());
         for measurement in &mut measurements {
             measurement.keys_before = Some(keys_before);
@@ -265,8 +267,8 @@ impl MeasuredStore<'_> {
         if let Some((soak, measurement)) = soak.zip(measurements.first_mut()) {
             measurement.soak = Some(soak.into_soak());
         }
-        let finished = meter.finish(&usage).and_then(|used| Ok((used, self.opened.count(self.live)?)));
-        match finished {
+        let finish = || meter.finish(&usage).and_then(|used| Ok((used, self.opened.count(self.live)?)));
+        match panics::caught(finish).unwrap_or_else(Err) {
             Ok((used, keys)) => {
                 measurements.iter_mut().for_each(|measurement| measurement.keys_after = Some(keys));
                 used.charge(&mut measurements, cells, keys);

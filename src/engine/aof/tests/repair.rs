@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{engine::CheckReport, testing::engine_case::names};
+use std::os::unix::fs::PermissionsExt;
 
 /// Creates an AOF with these bytes in a temporary directory. Returns the directory, which is removed on drop, and
 /// the path.
@@ -69,6 +70,18 @@ fn a_repair_keeps_what_it_takes_out() {
         let (_, expected) = image.places.iter().rfind(|(end, _)| *end <= at).unwrap();
         assert_eq!(&open(&path).unwrap().1, expected, "byte {at}");
         assert!(repair(&path).unwrap().damage.is_empty());
+    }
+}
+
+#[test]
+fn what_a_repair_takes_out_is_as_private_as_the_log() {
+    for mode in [0o600, 0o640] {
+        let mut damaged = Image::synced_sample().bytes;
+        damaged[frame::START] ^= 1;
+        let (_directory, path) = file(&damaged);
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let done = repair(&path).unwrap();
+        assert_eq!(fs::metadata(&done.removed[0]).unwrap().permissions().mode() & 0o777, mode);
     }
 }
 

@@ -116,6 +116,27 @@ fn leftover_of_an_unfinished_rewrite_is_ignored_and_removed() {
     assert!(!file::rewrite_path(&path).exists());
 }
 
+/// Another server may have its AOF at the path of a rewrite's file.
+#[test]
+fn file_of_another_process_at_the_path_of_a_rewrite_is_left_as_it_is() {
+    let (_directory, path) = scratch();
+    let (log, mut state) = filled(&path, 20);
+    drop(log);
+    let (other, _) = open(&file::rewrite_path(&path)).unwrap();
+    let (log, _) = open(&path).unwrap();
+    assert!(matches!(rewrite_beside(&log, &mut state, &[]), Err(Error::Locked { .. })));
+    assert!(file::rewrite_path(&path).exists());
+    other.close().unwrap();
+    drop(other);
+    // A process that another test starts may share the lock for a moment.
+    while let Err(error) = rewrite_beside(&log, &mut state, &[]) {
+        assert!(matches!(error, Error::Locked { .. }), "{error}");
+    }
+    assert!(!file::rewrite_path(&path).exists());
+    drop(log);
+    assert_eq!(open(&path).unwrap().1, state);
+}
+
 #[test]
 fn a_link_to_the_log_survives_a_rewrite() {
     let (directory, path) = scratch();
@@ -165,21 +186,19 @@ fn rewrite_of_a_moved_log_fails_and_leaves_the_log_of_another_server_alone() {
         let moved = directory.path().join("moved");
         let (log, mut state) = filled(&path, 20);
         let mut other = is_moved_before.then(|| replace(&path, &moved));
-        // This stands for a rewrite of the other server.
+        // This stands for a rewrite of the other server, which cannot begin while this one runs.
         let leftover = file::rewrite_path(&path);
-        let begin = || fs::write(&leftover, "of the other").unwrap();
-        other.iter().for_each(|_| begin());
+        other.iter().for_each(|_| fs::write(&leftover, "of the other").unwrap());
         let error = log.rewrite(|buffer| {
             encode_set(b"half", b"done", buffer);
-            if other.is_none() {
-                other = Some(replace(&path, &moved));
-                begin();
-            }
+            let (other, others) = other.get_or_insert_with(|| replace(&path, &moved));
+            assert!(matches!(rewrite_beside(other, others, &[]), Err(Error::Locked { .. })));
             false
         });
         let text = error.unwrap_err().to_string();
         assert!(text.contains("was moved, removed or replaced"), "{text}");
-        assert_eq!(fs::read(&leftover).unwrap(), b"of the other");
+        let left = is_moved_before.then(|| b"of the other".to_vec());
+        assert_eq!(fs::read(&leftover).ok(), left);
         let (other, mut others) = other.unwrap();
         for (log, state) in [(&log, &mut state), (&other, &mut others)] {
             let batch = batch(&[put(b"later", b"2")]);

@@ -74,8 +74,8 @@ static INFO: Info = Info {
             unless the file system keeps the order of writes.",
         ),
         Caveat::new(
-            "The data can grow to --map-size; a write beyond it fails as a whole. The file never shrinks; freed \
-            pages are used again.",
+            "The data can grow to --map-size; a write beyond it fails as a whole, and so may FLUSHDB then: first delete \
+            some keys. The file never shrinks; freed pages are used again.",
         ),
         Caveat::new(
             "For each key that it changes, a commit copies the pages from the root to the leaf, so small batches \
