@@ -289,9 +289,10 @@ fn open_at(path: &Path, options: &OpenOptions) -> Result<(Database, Keyspace), f
 fn check_copy(path: &Path) -> Result<CheckReport> {
     let remark = "some damage in its journal is not found: fjall takes it for the end of the journal, as after a crash";
     let db = Fjall::open(&OpenOptions::for_check(path)).map_err(|error| match error {
-        Error::Io { source, .. } if MISSING.contains(&source.kind()) => {
-            Error::library(NAME, format!("a file of its data is missing or empty ({source}); restore a backup"))
-        }
+        Error::Io { source, .. } if MISSING.contains(&source.kind()) => Error::library(
+            NAME,
+            format!("a file of its data is missing or empty ({source}); restore a backup"),
+        ),
         error => error,
     })?;
     Ok(CheckReport::by_scan(db)?.with_remark(remark))
