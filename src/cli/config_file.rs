@@ -107,13 +107,12 @@ fn flag<'a>(command: &'a Command, line: &str) -> Result<Option<(&'a Arg, String)
         return Ok(None);
     }
     let (name, value) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    let (name, value) = (name.trim_start_matches("--"), value.trim());
-    if value.starts_with('"') && (value.len() == 1 || !value.ends_with('"')) {
+    let name = name.trim_start_matches("--");
+    let Some(value) = unquoted(value.trim()) else {
         return Err(format!(
             "the value of {name} begins with a double quote and does not end with one; add it"
         ));
-    }
-    let value = unquoted(value);
+    };
     if name == "config" {
         return Err("a config file cannot name another one; remove this line".into());
     }
@@ -142,9 +141,12 @@ fn flag<'a>(command: &'a Command, line: &str) -> Result<Option<(&'a Arg, String)
     }
 }
 
-/// Removes the double quotes that may enclose a value with spaces.
-fn unquoted(value: &str) -> &str {
-    value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(value)
+/// Removes the double quotes that may enclose a value with spaces. Returns `None` if the second one is missing.
+fn unquoted(value: &str) -> Option<&str> {
+    match value.strip_prefix('"') {
+        Some(rest) => rest.strip_suffix('"'),
+        None => Some(value),
+    }
 }
 
 #[cfg(test)]

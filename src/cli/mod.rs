@@ -31,7 +31,11 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 #[cfg(feature = "top")]
 use std::time::Duration;
-use std::{env, path::PathBuf};
+use std::{
+    env,
+    io::{self, Write},
+    path::PathBuf,
+};
 use thiserror::Error;
 
 #[cfg(feature = "bench")]
@@ -399,6 +403,17 @@ fn error_line(error: &anyhow::Error) -> String {
         }
     }
     line
+}
+
+/// Writes `text` to standard output.
+///
+/// # Errors
+///
+/// If standard output cannot be written, or was closed.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    Ok(stdout.flush()?)
 }
 
 /// Returns clap's definition of the program's command line.

@@ -252,18 +252,28 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             self.decoder.retire(&mut batch.input, &mut batch.requests);
             if let Err(error) = decoded {
-                if let ProtocolError::Foreign(foreign) = error {
-                    self.send(&mut batch).await?;
-                    return Err(ConnectionEnd::Foreign(foreign));
-                }
-                batch.reply.error(format!("ERR {error}"));
-                self.session.after = AfterReply::Close;
-                return Ok(batch);
+                return Box::pin(self.end_by_violation(batch, error)).await;
             }
             if !full && !mem::take(&mut self.has_received_early) {
                 return Ok(batch);
             }
         }
+    }
+
+    /// Ends the connection of a client that has violated the protocol: after an error reply, or at once if it speaks
+    /// another protocol.
+    async fn end_by_violation(
+        &mut self,
+        mut batch: Box<RequestBatch>,
+        error: ProtocolError,
+    ) -> Result<Box<RequestBatch>, ConnectionEnd> {
+        if let ProtocolError::Foreign(foreign) = error {
+            self.send(&mut batch).await?;
+            return Err(ConnectionEnd::Foreign(foreign));
+        }
+        batch.reply.error(format!("ERR {error}"));
+        self.session.after = AfterReply::Close;
+        Ok(batch)
     }
 
     fn next_step(&self, batch: &RequestBatch) -> Option<Step> {

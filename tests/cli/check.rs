@@ -55,6 +55,20 @@ fn sound_data_of_any_store_are_told_to_be() {
 }
 
 #[test]
+#[cfg(feature = "fjall")]
+fn data_of_fjall_without_one_of_their_files_are_damaged() {
+    for file in ["/lock", "/keyspaces/0/current"] {
+        let dir = tempfile::tempdir().unwrap();
+        fill(dir.path(), "fjall");
+        let found = contents(dir.path()).into_keys().find(|path| path.ends_with(file));
+        fs::remove_file(found.unwrap_or_else(|| panic!("no {file}"))).unwrap();
+        let ended = check(dir.path(), "data");
+        assert_eq!(ended.status.code(), Some(1), "{file}: {}", ended.stdout);
+        assert!(ended.stdout.contains("a file of its data is missing or empty"), "{file}: {}", ended.stdout);
+    }
+}
+
+#[test]
 fn data_in_use_and_what_is_no_data_cannot_be_checked() {
     for store in stores() {
         let dir = tempfile::tempdir().unwrap();

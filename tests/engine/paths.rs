@@ -34,6 +34,24 @@ fn data_of_another_engine_are_refused_and_left_alone() {
     }
 }
 
+/// A link to a disk that is not mounted is one.
+#[test]
+fn link_to_nothing_is_named_as_such() {
+    for kind in KINDS {
+        let directory = scratch();
+        let path = directory.path().join("data");
+        std::os::unix::fs::symlink(directory.path().join("gone"), &path).unwrap();
+        match open_at(kind, &path) {
+            // Data that are one file are created where the link points.
+            Ok(engine) => engine.close().unwrap(),
+            Err(error) => {
+                let text = error.to_string();
+                assert!(text.contains("is a symbolic link, and what it names does not exist"), "{text}");
+            }
+        }
+    }
+}
+
 #[test]
 fn engines_that_need_files_refuse_memory() {
     for kind in KINDS.iter().filter(|kind| !kind.info.capabilities.in_memory) {

@@ -278,10 +278,10 @@ fn unit(entries: &[Entry<'_>]) -> String {
 
 /// Returns the harness overhead as text: one number if the run has one reference cell, otherwise a table.
 fn floor(run: &Run) -> String {
-    let cells: Vec<_> = run.cells.iter().filter(|cell| cell.reference).collect();
+    let is_shown = |cell: &&Cell| cell.reference && run.unsupported(&cell.id).is_none();
+    let cells: Vec<_> = run.cells.iter().filter(is_shown).collect();
     if let [cell] = cells.as_slice() {
-        let unit = if run.unsupported(&cell.id).is_some() { "" } else { " ns" };
-        return format!("\nharness overhead: mean latency {}{unit}\n", mean_ns(run, cell));
+        return format!("\nharness overhead: mean latency {} ns\n", mean_ns(run, cell));
     }
     let mut text = String::new();
     if !cells.is_empty() {
@@ -427,9 +427,6 @@ fn p99(run: &Run, cell: &Cell) -> String {
 fn mean_ns(run: &Run, cell: &Cell) -> String {
     if cell.workload.step != CellKind::Operations {
         return String::new();
-    }
-    if run.unsupported(&cell.id).is_some() {
-        return "n/a".into();
     }
     let mean = |measurement: &Measurement| Some(measurement.latency.mean_us * 1e3);
     median(run, cell, mean).map_or("failed".into(), |number| format!("{number:.0}"))

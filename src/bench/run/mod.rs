@@ -313,6 +313,7 @@ fn create_directory(options: &Options) -> Result<(), Error> {
 fn resume(options: &Options, plan: Plan) -> Result<(Run, OutputLock), Error> {
     let path = &options.output;
     if !path.is_file() {
+        // Returns the error; a lock would need the directory.
         read_result(path)?;
     }
     let lock = OutputLock::new(path)?;

@@ -1,6 +1,5 @@
 //! Subcommands of the feature `bench`.
 
-use super::output::print;
 #[cfg(target_os = "linux")]
 use crate::cli::Calibrate;
 use crate::{
@@ -13,7 +12,7 @@ use crate::{
         result::run_file,
         run,
     },
-    cli::{Bench, Compare, Duel, Export, Report, Reproduce},
+    cli::{Bench, Compare, Duel, Export, Report, Reproduce, print},
 };
 use std::process::ExitCode;
 #[cfg(target_os = "linux")]

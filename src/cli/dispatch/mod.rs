@@ -2,13 +2,12 @@
 
 #[cfg(feature = "bench")]
 mod measuring;
-mod output;
 
 use crate::{
     cli::{
         Cli, Command, Serve,
         check::{self, Verdict},
-        error_line, list_stores, logging, systemd_notify,
+        error_line, list_stores, logging, print, systemd_notify,
     },
     command,
     config::{self, Config},
@@ -17,7 +16,6 @@ use crate::{
     store::Store,
 };
 use anyhow::Context;
-use output::print;
 use std::{
     io::{self, Write},
     process::ExitCode,

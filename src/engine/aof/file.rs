@@ -89,12 +89,14 @@ pub(super) fn rewrite_path(path: &Path) -> PathBuf {
 /// [`Error::Locked`] if another process has the file open: it may be that process's AOF. [`Error::Io`].
 pub(super) fn remove_rewritten(path: &Path) -> Result<()> {
     let leftover = rewrite_path(path);
-    match File::open(&leftover) {
-        Ok(file) => files::lock(&file, &leftover)?,
+    let held = match File::open(&leftover) {
+        Ok(file) => Some(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        // What cannot be opened cannot be removed either, and the attempt says why.
-        Err(_) => {}
-    }
+        // The attempt to remove it says why.
+        Err(_) => None,
+    };
+    // Locked until it is removed, so that no process opens it in between.
+    held.iter().try_for_each(|file| files::lock(file, &leftover))?;
     files::remove_leftover(&leftover)
 }
 

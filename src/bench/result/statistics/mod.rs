@@ -23,7 +23,8 @@ pub mod verdict;
 /// Standard deviation, between runs of one build on one machine, of the logarithm of a speed or a latency of all stores
 /// together: the machine has states that last for hours. Source: docs/reference/between-runs.csv, five runs.
 pub const BETWEEN_RUNS: f64 = 0.11;
-/// The same of sizes and counts, which hardly depend on the machine's state.
+/// Standard deviation, between runs of one build, of the logarithm of a size or a count, which hardly depends on the
+/// machine's state.
 pub const BETWEEN_RUNS_OF_SIZES: f64 = 0.02;
 
 /// Returns the arithmetic mean, or `None` if there are no values.

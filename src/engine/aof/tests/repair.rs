@@ -74,7 +74,7 @@ fn a_repair_keeps_what_it_takes_out() {
 }
 
 #[test]
-fn what_a_repair_takes_out_is_as_private_as_the_log() {
+fn removed_part_of_a_log_is_as_private_as_the_log() {
     for mode in [0o600, 0o640] {
         let mut damaged = Image::synced_sample().bytes;
         damaged[frame::START] ^= 1;
