@@ -221,23 +221,36 @@ pub fn end_at_signals() {
     extern "C" fn end(signal: libc::c_int) {
         // Called before the handler of `Signals` too, once that is installed.
         if !ARE_RECEIVED.load(Ordering::Relaxed) {
-            #[expect(unsafe_code, reason = "a system call that no crate in use wraps")]
-            // SAFETY: a signal handler may make the call, which ends the process at once.
-            unsafe {
-                libc::_exit(128 + signal);
-            }
+            end_at_once(signal);
         }
     }
-    if process::id() != 1 {
-        return;
+    if process::id() == 1 {
+        handle(libc::SIGINT, end);
+        handle(libc::SIGTERM, end);
     }
-    let handler = end as *const () as libc::sighandler_t;
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        #[expect(unsafe_code, reason = "a system call that no crate in use wraps")]
-        // SAFETY: `end` has the type of a signal handler, and makes only a call that such a handler may make.
-        unsafe {
-            libc::signal(signal, handler);
-        }
+}
+
+/// Lets the next SIGINT end the process at once, like SIGKILL: a store can take very long to stop, or never stop. SIGTERM
+/// does not, because a service manager may send it twice.
+pub(super) fn end_at_next_interrupt() {
+    handle(libc::SIGINT, end_at_once);
+}
+
+/// Ends the process with the exit code that a shell reports for `signal`.
+extern "C" fn end_at_once(signal: libc::c_int) {
+    #[expect(unsafe_code, reason = "a system call that no crate in use wraps")]
+    // SAFETY: a signal handler may make the call, which ends the process at once.
+    unsafe {
+        libc::_exit(128 + signal);
+    }
+}
+
+/// Calls `handler`, which makes only calls that a signal handler may make, at each `signal` from now on.
+fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+    #[expect(unsafe_code, reason = "a system call that no crate in use wraps")]
+    // SAFETY: `handler` has the type of a signal handler, and makes only calls that such a handler may make.
+    unsafe {
+        libc::signal(signal, handler as *const () as libc::sighandler_t);
     }
 }
 

@@ -60,8 +60,8 @@ use std::{
 use tokio::sync::{Notify, mpsc};
 
 /// Serves up to `max_clients` clients with `store` until SHUTDOWN, SIGINT or SIGTERM; then answers the received
-/// requests, syncs and closes the store. Once the sockets listen, calls `ready` with the addresses of all of them (TCP,
-/// TLS and Unix), joined by " and ".
+/// requests, syncs and closes the store. A SIGINT while it stops ends the process at once. Once the sockets listen, calls
+/// `ready` with the addresses of all of them (TCP, TLS and Unix), joined by " and ".
 ///
 /// After `serve` has returned, the process should exit: the memory of an engine that keeps all data in memory
 /// is not freed.
@@ -108,8 +108,9 @@ pub fn serve(
         tokio::select! { () = accepting => {}, () = metrics => {} }
         Ok(())
     });
+    listener::end_at_next_interrupt();
     drop(listener);
-    log::info!("stopping");
+    log::info!("stopping; SIGINT ends it at once, like a kill");
     // Workers end when their channels are closed and their connections are answered; only then may the threads
     // end that execute requests for them.
     drop(inlets);

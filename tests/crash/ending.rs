@@ -1,10 +1,17 @@
 //! The end of a server whose disk is slow.
 
-use crate::{injected::Injected, support::Server};
+use crate::{
+    injected::Injected,
+    support::{Server, wait_until},
+};
 use rustix::process::Signal;
+use std::{net::TcpStream, thread, time::Duration};
 
 /// The first sync of each thread takes longer than clients that do nothing are waited for.
 const SLOW: &str = "-e trace=fsync,fdatasync -e inject=fsync,fdatasync:delay_enter=6s:when=1";
+
+/// The first sync of each thread takes an hour.
+const HANGING: &str = "-e trace=fsync,fdatasync -e inject=fsync,fdatasync:delay_enter=3600s:when=1";
 
 fn start(dir: &std::path::Path, more: &[&str]) -> Injected {
     let args = ["--store", "map", "--path", "data", "--fsync", "always", "--threads", "1"];
@@ -49,4 +56,23 @@ fn a_sync_that_is_too_slow_is_given_up_and_said() {
     let mut client = again.connect();
     client.send("GET k\r\n");
     client.expect("$1\r\nv\r\n");
+}
+
+#[test]
+fn a_second_sigint_ends_a_server_whose_disk_hangs() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut hanging = start(dir.path(), &["--shutdown-timeout", "3600"]);
+    let mut client = hanging.server.connect();
+    client.send("PING\r\n");
+    client.expect("+PONG\r\n");
+    hanging.begin(HANGING);
+    client.send("SET k v\r\n");
+    hanging.signal(Signal::TERM);
+    wait_until("the server stops", || TcpStream::connect(hanging.server.address).is_err());
+    // A service manager may send it twice, and would lose what is not yet durable.
+    hanging.signal(Signal::TERM);
+    thread::sleep(Duration::from_millis(300));
+    assert!(!hanging.has_exited(), "{}", hanging.log());
+    hanging.signal(Signal::INT);
+    wait_until("the server ends", || hanging.has_exited());
 }

@@ -53,11 +53,22 @@ impl Injected {
 
     /// Sends the server a signal. It is not the process that was started, but its child.
     pub fn signal(&mut self, signal: Signal) {
-        let pid = self.server.start_line.split_once("pid=").and_then(|(_, pid)| pid.trim().parse().ok());
         // Only while its parent is there can the number not be another process's.
-        if let (Some(pid), Ok(None)) = (pid.and_then(Pid::from_raw), self.server.process.try_wait()) {
+        if let (Some(pid), Ok(None)) = (self.pid(), self.server.process.try_wait()) {
             let _ = kill_process(pid, signal);
         }
+    }
+
+    /// Returns `true` if the server has exited, also while strace still holds a thread of it.
+    pub fn has_exited(&self) -> bool {
+        let pid = self.pid().expect("the line has the process id");
+        let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, fields)| fields.starts_with('Z'))
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        let (_, pid) = self.server.start_line.split_once("pid=")?;
+        Pid::from_raw(pid.trim().parse().ok()?)
     }
 }
 

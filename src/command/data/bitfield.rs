@@ -64,9 +64,10 @@ impl Field {
             digits => (digits, 1),
         };
         let offset = parse_integer(digits).map(|number| number.wrapping_mul(unit)).ok_or(BAD_OFFSET)?;
-        let offset =
-            usize::try_from(offset).ok().filter(|offset| offset / 8 < MAX_STRING).ok_or(BAD_OFFSET)?;
-        Ok(Self { signed, bits: bits as u32, offset })
+        let offset = usize::try_from(offset).map_err(|_| BAD_OFFSET)?;
+        let field = Self { signed, bits: bits as u32, offset };
+        // Redis checks where a field begins, so that a value can exceed the limit by 8 bytes.
+        if field.last() / 8 < MAX_STRING { Ok(field) } else { Err(BAD_OFFSET) }
     }
 
     /// Returns the number of the field's last bit in the value.

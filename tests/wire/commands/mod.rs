@@ -76,6 +76,10 @@ const REFUSED: &[(&str, &str)] = &[
     ("flushdb bogus", "-ERR syntax error"),
     ("flushdb async sync", "-ERR syntax error"),
     ("shutdown bogus", "-ERR syntax error"),
+    ("bitfield k set u8 4294967296 1", "-ERR bit offset is not an integer or out of range"),
+    // Its second byte would be the first one above 512 MiB.
+    ("bitfield k set u16 4294967288 1", "-ERR bit offset is not an integer or out of range"),
+    ("bitfield k set i64 #67108864 1", "-ERR bit offset is not an integer or out of range"),
     ("keys * bogus", "-ERR wrong number of arguments for 'keys' command"),
     ("keys * limit", "-ERR syntax error"),
     ("keys * limit x", "-ERR value is not an integer or out of range"),
