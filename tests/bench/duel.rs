@@ -115,7 +115,10 @@ fn finds(dir: &Path, old: &Path, new: &Path, code: Option<i32>, words: &str) {
     assert_eq!(output.status.code(), code, "{line}\n{}", stderr(&output));
     assert!(line.starts_with("btree, get, in memory: new is ") && line.contains(words), "{line}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("\nCPU time per operation ") && text.contains("\np99 of latency "), "{text}");
+    assert!(
+        text.contains("\nCPU time per operation ") && text.contains("\np99 of latency (closed loop) "),
+        "{text}"
+    );
 }
 
 #[cfg(feature = "fault-injection")]
@@ -271,6 +274,51 @@ fn versions_that_cannot_be_compared_are_refused_at_once() {
         assert_eq!(output.status.code(), UNDECIDED, "{named}: {text}");
         assert!(text.contains(named), "{named}: {text}");
         assert_eq!(names(dir.path()), [""; 0], "{named}");
+    }
+}
+
+/// Stands in for cargo, takes redb from one place, and "builds" this program.
+#[cfg(feature = "redb")]
+const CARGO: &str = r#"case $1 in
+metadata) cat <<END
+{"packages": [{"name": "redb", "version": "VERSION", "source": "SOURCE", "manifest_path": "/cache/Cargo.toml"}]}
+END
+;;
+build) while [ "$1" != --target-dir ]; do shift; done; mkdir -p "$2/release"; cp KVBENCH "$2/release/kvbench" ;;
+esac"#;
+
+/// What cargo takes decides, not what was asked for. Two builds that are one program are not compared either.
+#[test]
+#[cfg(feature = "redb")]
+fn sides_that_do_not_differ_are_refused() {
+    const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
+    for (base, head, version, source, named) in [
+        (
+            "4.3.0",
+            "4.4.0",
+            "4.4.0",
+            REGISTRY,
+            "redb was asked for from 4.3.0, but cargo takes version 4.4.0 from elsewhere",
+        ),
+        (
+            "git+https://host/r#v4.4.0",
+            "git+https://host/r#c0ffee",
+            "4.4.0",
+            "git+https://host/r?rev=c0ffee#c0ffee",
+            "--base and --head are both redb 4.4.0 from git+https://host/r#c0ffee",
+        ),
+        ("4.3.0", "4.4.0", "${PWD##*-}", REGISTRY, "the builds with 4.3.0 and 4.4.0 are the same program"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let text = CARGO.replace("VERSION", version).replace("SOURCE", source).replace("KVBENCH", KVBENCH);
+        let cargo = script(dir.path(), "cargo", &text);
+        let mut command = Command::new(KVBENCH);
+        command.current_dir(dir.path()).args(["duel", "--crate", "redb", "--base", base, "--head", head]);
+        command.args(["--kvbench", env!("CARGO_MANIFEST_DIR"), "--target-dir", "builds"]);
+        let output = command.env("CARGO", &cargo).run_to_end();
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), UNDECIDED, "{named}: {text}");
+        assert!(text.contains(named), "{named}: {text}");
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) struct Found {
 }
 
 /// Package in the output of `cargo metadata`.
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 pub(super) struct Package {
     name: String,
     pub version: String,
@@ -77,6 +77,21 @@ pub(super) struct Package {
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
+}
+
+impl Package {
+    /// Returns the version and the place of the package's code as text: the directory, or the repository with the commit,
+    /// whatever names the commit.
+    pub fn identity(&self) -> String {
+        let place = match self.source.as_deref() {
+            None => self.manifest_path.display().to_string(),
+            Some(source) => match (source.split_once('?'), source.split_once('#')) {
+                (Some((address, _)), Some((_, commit))) => format!("{address}#{commit}"),
+                _ => source.to_owned(),
+            },
+        };
+        format!("{} from {place}", self.version)
+    }
 }
 
 impl Found {
@@ -134,9 +149,9 @@ impl Found {
             CrateSource::Directory(_) => {
                 from.is_none() && self.manifest.as_ref() == Some(&package.manifest_path)
             }
-            CrateSource::Git { url, .. } => {
-                from.and_then(|from| from.strip_prefix("git+")).is_some_and(|from| from.starts_with(url))
-            }
+            CrateSource::Git { url, .. } => from
+                .and_then(|from| from.strip_prefix("git+")?.strip_prefix(url.as_str()))
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['?', '#'])),
         }
     }
 
@@ -211,6 +226,54 @@ mod tests {
             assert_eq!(parsed, source);
             assert_eq!(parsed.to_string(), text);
         }
+    }
+
+    fn package(version: &str, source: Option<&str>, manifest_path: &str) -> Package {
+        Package {
+            name: "engine".into(),
+            version: version.into(),
+            source: source.map(Into::into),
+            manifest_path: manifest_path.into(),
+        }
+    }
+
+    #[test]
+    fn a_package_from_elsewhere_is_not_the_one_that_was_asked_for() {
+        const REGISTRY: Option<&str> = Some("registry+https://github.com/rust-lang/crates.io-index");
+        let found = |text: &str, manifest: Option<&str>| Found {
+            source: text.parse().unwrap(),
+            version: None,
+            manifest: manifest.map(Into::into),
+        };
+        let (published, git) = (found("4.3.0", None), found("git+https://host/r#v1", None));
+        let directory = found("./r", Some("/r/Cargo.toml"));
+        let in_git = |address: &str| package("4.3.0", Some(address), "/cache/Cargo.toml");
+        for (found, package, is_provided) in [
+            (&published, package("4.3.0", REGISTRY, "/cache/Cargo.toml"), true),
+            (&published, package("4.4.0", REGISTRY, "/cache/Cargo.toml"), false),
+            (&published, package("4.3.0", None, "/r/Cargo.toml"), false),
+            (&directory, package("4.3.0", None, "/r/Cargo.toml"), true),
+            (&directory, package("4.3.0", None, "/other/Cargo.toml"), false),
+            (&directory, package("4.3.0", REGISTRY, "/r/Cargo.toml"), false),
+            (&git, in_git("git+https://host/r?rev=v1#c0ffee"), true),
+            (&git, in_git("git+https://host/r#c0ffee"), true),
+            (&git, in_git("git+https://host/other?rev=v1#c0ffee"), false),
+            (&git, in_git("git+https://host/r2?rev=v1#c0ffee"), false),
+            (&git, package("4.3.0", REGISTRY, "/cache/Cargo.toml"), false),
+        ] {
+            assert_eq!(found.provides(&package), is_provided, "{} {package:?}", found.source);
+        }
+    }
+
+    #[test]
+    fn packages_of_one_commit_or_directory_are_the_same() {
+        let in_git = |address: &str| package("4.3.0", Some(address), "/cache/Cargo.toml").identity();
+        let tag = in_git("git+https://host/r?rev=v1#c0ffee");
+        assert_eq!(tag, in_git("git+https://host/r?rev=c0ffee#c0ffee"));
+        assert_ne!(tag, in_git("git+https://host/r?rev=v1#badcafe"));
+        assert_ne!(tag, in_git("git+https://host/fork?rev=v1#c0ffee"));
+        let directory = |path| package("4.3.0", None, path).identity();
+        assert_ne!(directory("/r/Cargo.toml"), directory("/fork/Cargo.toml"));
     }
 
     #[test]

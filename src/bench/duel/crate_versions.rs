@@ -5,7 +5,7 @@
 //! in one target directory, which is kept, so that only the crate and kvbench itself are compiled twice.
 
 use super::{
-    crate_source::{CrateSource, ENCODED_RUSTFLAGS, Found, cargo},
+    crate_source::{CrateSource, ENCODED_RUSTFLAGS, Found, Package, cargo},
     programs::{Error, describe},
 };
 use crate::{
@@ -74,12 +74,21 @@ impl CrateVersions {
             Ok(found)
         };
         let (old, new) = (found(base)?, found(head)?);
-        let side = |source: &Found| {
+        let directory = self.directory(&sources)?;
+        let prepare = |source| {
             let build = Build { name, source, feature, required, sources: &sources };
-            let (program, version) = build.program(&self.directory(&sources)?, &manifest)?;
+            build.prepare(&directory, &manifest).map(|package| (build, package))
+        };
+        let (old, new) = (prepare(&old)?, prepare(&new)?);
+        // A tag and its commit, or two names of a directory.
+        if old.1.identity() == new.1.identity() {
+            return Err(Error::SameVersion { name: name.clone(), version: old.1.identity() });
+        }
+        let side = |(build, package): (Build<'_>, Package)| {
+            let (program, version) = build.program(&directory, &package)?;
             Ok(with_library(program, &stores, name, &version))
         };
-        let duel = Duel { old: side(&old)?, new: side(&new)? };
+        let duel = Duel { old: side(old)?, new: side(new)? };
         match duel.old.checksum == duel.new.checksum {
             true => Err(Error::SameProgram { base: base.to_string(), head: head.to_string() }),
             false => Ok(duel),
@@ -121,17 +130,22 @@ struct Build<'b> {
 }
 
 impl Build<'_> {
-    /// Builds kvbench with this version of the crate in `directory`, and asks the program for its description. Returns
-    /// it with the version of the crate, and the place of a crate that is not on crates.io. `manifest` is the text of
-    /// kvbench's `Cargo.toml`.
-    fn program(&self, directory: &Path, manifest: &str) -> Result<(Program, String), Error> {
-        let Self { name, source, .. } = self;
+    /// Makes the package of this build in `directory`, and returns the crate that Cargo takes for it. `manifest` is the
+    /// text of kvbench's `Cargo.toml`.
+    fn prepare(&self, directory: &Path, manifest: &str) -> Result<Package, Error> {
         let copy = directory.join(self.directory_name());
         self.copy(&copy, manifest)?;
-        let version = self.choose_version(&copy)?;
+        self.choose_version(&copy)
+    }
+
+    /// Builds kvbench with `package`, as [prepared](Self::prepare) in `directory`, and asks the program for its
+    /// description. Returns it with the version of the crate, and the place of a crate that is not on crates.io.
+    fn program(&self, directory: &Path, package: &Package) -> Result<(Program, String), Error> {
+        let Self { name, source, .. } = self;
+        let copy = directory.join(self.directory_name());
         let version = match &source.source {
-            CrateSource::Published(_) => version,
-            place => format!("{version} ({place})"),
+            CrateSource::Published(_) => package.version.clone(),
+            place => format!("{} ({place})", package.version),
         };
         eprintln!("kvbench: building kvbench with {name} {version}");
         let features = format!("bench,{}", self.feature);
@@ -203,9 +217,9 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Makes the lock file of a copy: that of the sources with this version, which is returned. Leaves it as it is if
-    /// it was made from the same one, since a new file would be a reason to compile again.
-    fn choose_version(&self, copy: &Path) -> Result<String, Error> {
+    /// Makes the lock file of a copy: that of the sources with this version of the crate, which is returned. Leaves it as it
+    /// is if it was made from the same one, since a new file would be a reason to compile again.
+    fn choose_version(&self, copy: &Path) -> Result<Package, Error> {
         let Self { name, source, required, .. } = self;
         let (lock, made_from) = (copy.join("Cargo.lock"), copy.join("Cargo.lock.made-from"));
         let text = read(&self.sources.join("Cargo.lock"))?;
@@ -214,7 +228,7 @@ impl Build<'_> {
             && read(&made_from).is_ok_and(|old| old == text)
             && let Ok(package) = source.chosen(name, copy)
         {
-            return Ok(package.version);
+            return Ok(package);
         }
         fs::write(&lock, &text).map_err(in_file(&lock))?;
         let precise = match &source.source {
@@ -227,10 +241,10 @@ impl Build<'_> {
             let text = String::from_utf8_lossy(&chosen.stderr).trim().to_owned();
             return Err(Error::NoVersion { name: (*name).into(), asked: source.source.to_string(), text });
         }
-        let version = source.chosen(name, copy)?.version;
-        check_interface(name, &version, required)?;
+        let package = source.chosen(name, copy)?;
+        check_interface(name, &package.version, required)?;
         fs::write(&made_from, &text).map_err(in_file(&made_from))?;
-        Ok(version)
+        Ok(package)
     }
 }
 

@@ -55,8 +55,8 @@ pub enum Error {
     )]
     NoEngineOfCrate(String),
     #[error(
-        "{name} {version} has another interface: the adapter is written for {name} {written_for}; build a kvbench for \
-        each version, and compare the two programs: kvbench duel OLD NEW"
+        "{name} {version} has another interface: the adapter is written for {name} {written_for}; tools/history has older \
+        versions of some engines, otherwise build a kvbench for each version and compare the programs: kvbench duel OLD NEW"
     )]
     OtherInterface { name: String, version: String, written_for: String },
     #[error(
