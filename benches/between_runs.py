@@ -8,7 +8,7 @@ Measures so many runs, ten minutes each: reads, writes and durable writes of six
 two runs are compared; at most one comparison in twenty may say that something changed. The values of each run are added to a table
 (--table), from which the variation between runs is estimated, without what the blocks of a run explain: of all stores
 together (`machine`), of a store relative to the median of the stores (`store`), and relative to one store (`to map`).
-These are the standard deviations of logarithms that src/bench/compare/significance.rs uses. Runs of different processors
+src/bench/compare/significance.rs uses these standard deviations of logarithms. Runs of different processors
 are not compared. Exit code 0 when at most one comparison in twenty says that something changed, otherwise 1.
 """
 
@@ -121,6 +121,7 @@ def main():
     parser.add_argument("--stores", default="map,btree,rocksdb,lmdb,redb,sqlite")
     parser.add_argument("--dir", type=Path, default=Path("between-runs"), help="results; on the disk to measure")
     parser.add_argument("--table", type=Path, help="values of the runs so far [DIR/runs.csv]")
+    parser.add_argument("--after", default="", metavar="TIME", help="estimate from the runs of the table that started later")
     options = parser.parse_args()
     options.kvbench, options.dir = str(Path(options.kvbench).resolve()), options.dir.resolve()
     options.dir.mkdir(parents=True, exist_ok=True)
@@ -142,7 +143,7 @@ def main():
         for row in rows:
             print(f"{first} and {second}: {row}")
     print(f"{changed} of {comparisons} comparisons say that something changed")
-    estimate(table.read(options.table))
+    estimate([row for row in table.read(options.table) if row["started"] > options.after])
     sys.exit(0 if changed * 20 <= comparisons else 1)
 
 

@@ -359,6 +359,17 @@ fn long_writing_slices_are_written_back_before_the_next_store_runs() {
     let comparison = &run.comparisons[0];
     let slicing = comparison.slicing.as_ref().unwrap();
     assert!(slicing.slice_seconds >= 3.0 && slicing.pilot.iter().all(|rate| rate.write_back > 0.0));
+    // The timer's clock stands still while a store is stopped: it makes no sync for that time.
+    for (store, cell) in comparison.cells.iter().enumerate() {
+        for sample in run.samples.iter().filter(|sample| sample.cell == *cell) {
+            let block = &comparison.blocks[sample.repetition as usize];
+            let own = block.slices.iter().filter(|slice| slice.store == store);
+            let write_back: f64 = own.filter_map(|slice| slice.write_back_seconds).sum();
+            let measured = measurement(&sample.outcome);
+            let (syncs, seconds) = (measured.timer_syncs.unwrap() as f64, measured.seconds + write_back);
+            assert!(syncs <= seconds + 1.0, "{syncs} in {seconds} s");
+        }
+    }
     for block in &comparison.blocks {
         assert!(block.slices.iter().all(|slice| slice.write_back_seconds.is_some_and(|time| time > 0.0)));
         for store in [0, 1] {
@@ -488,18 +499,22 @@ fn a_stopped_comparison_keeps_its_blocks_and_goes_on() {
     let before = read(dir.path());
     assert!(!before.finished && before.comparisons[0].end.is_none());
 
-    // As if the budget were used up, so that the comparison ends when it goes on.
+    // As if it had begun with a budget for some blocks more.
+    let (seconds, kept) = (before.comparisons[0].seconds(), before.comparisons[0].blocks.len());
+    let budget = (seconds + 5.0 + 10.0 * seconds / kept as f64).ceil().to_string();
     let mut edited = before.clone();
-    edited.comparisons[0].blocks[0].seconds = 1e6;
+    *edited.command.iter_mut().find(|word| *word == "1h").unwrap() = budget.clone();
     fs::write(&result, serde_json::to_vec(&edited).unwrap()).unwrap();
-    let flags = [READS, &["--budget", "1h", "--detect", "0.01%", "--resume"]].concat();
+    let flags = [READS, &["--budget", &budget, "--detect", "0.01%", "--resume"]].concat();
     let output = bench(dir.path(), &flags);
     assert!(output.status.success(), "{}", stderr(&output));
     let after = read(dir.path());
     assert_eq!(after.comparisons[0].end, Some(End::Budget));
     assert!(after.finished);
-    let kept = edited.comparisons[0].blocks.len();
-    assert_eq!(after.comparisons[0].blocks[..kept], edited.comparisons[0].blocks[..]);
+    // The saved blocks are complete, and those after them have data of their own.
+    assert!(after.comparisons[0].blocks.len() > kept, "{}", stderr(&output));
+    check(&after);
+    assert_eq!(after.comparisons[0].blocks[..kept], before.comparisons[0].blocks[..]);
     assert_eq!(after.comparisons[0].slicing, before.comparisons[0].slicing);
 }
 

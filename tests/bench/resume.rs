@@ -119,9 +119,12 @@ fn another_machine_does_not_complete_it() {
     assert_eq!(told.len(), 1, "{warnings:?}");
     assert!(told[0].contains("syncs cost nothing") || !memory.is_dir(), "{warnings:?}");
 
-    let changes: [fn(&mut Environment); 3] = [
+    let changes: [fn(&mut Environment); 6] = [
         |environment| environment.cpu = Some("another".to_owned()),
         |environment| environment.cores += 1,
+        |environment| environment.memory_bytes = Some(1 << 40),
+        |environment| environment.system = "another".to_owned(),
+        |environment| environment.device = Some("another".to_owned()),
         |environment| environment.file_system = Some("another".to_owned()),
     ];
     for change in changes {

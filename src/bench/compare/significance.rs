@@ -210,8 +210,9 @@ fn parts(aspect: ComparedMetric, series: &[&Series]) -> Vec<(String, Part)> {
 }
 
 /// Returns how much a metric varies between runs of one build on an idle machine: a store or a cell relative to the others in
-/// one state of the machine, and all stores together over its states (docs/reference/between-runs.csv). This is more
-/// for p99, since the tail of a distribution varies more than its middle.
+/// one state of the machine, and all stores together over its states. The source is docs/reference/between-runs.csv: a store
+/// varies by 1.3% in speed and by 3.2% in p99 over the last four runs (`benches/between_runs.py --after`), rounded up. The
+/// table has one cell of each store, so the figures of cells are assumed: about twice those of stores.
 fn between(aspect: ComparedMetric) -> BetweenRuns {
     match aspect {
         ComparedMetric::Speed => BetweenRuns { store: 0.015, machine: BETWEEN_RUNS, cell: 0.03 },

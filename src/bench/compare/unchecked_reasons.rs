@@ -34,7 +34,8 @@ pub(super) fn of(compared: &Compared<'_>, limit: f64) -> Vec<String> {
     }
     if let Some((store, loss)) = compared.noisiest.filter(|(_, loss)| *loss > limit) {
         gaps.push(format!(
-            "of {store} only losses of {:.0}% or more can be detected; more repetitions, or a quieter machine",
+            "of {store} only losses of {:.0}% or more can be detected; more repetitions may detect 6%, and `kvbench \
+             duel` 3%",
             loss * 100.0
         ));
     }

@@ -274,7 +274,8 @@ fn begin(options: &Options, plan: Plan) -> Result<(Run, OutputLock), Error> {
     let directory = &options.directory;
     create_directory(options)?;
     let mut environment = environment::describe(directory, &plan.cells, &options.conduct);
-    swap.into_iter().for_each(|warning| environment::add_warning(&mut environment, warning));
+    let evicted = interleave::page_cache_warning(&comparisons, &plan.cells, environment.memory_bytes);
+    swap.into_iter().chain(evicted).for_each(|warning| environment::add_warning(&mut environment, warning));
     if let Some(duel) = &options.duel {
         environment.libraries.retain(|store, library| {
             // The library of the program that controls the duel is not measured.

@@ -159,19 +159,49 @@ pub(super) fn comparisons(cells: &[Cell], interleave: Interleave, room: Room) ->
     all
 }
 
+/// Returns the cells of the stores that are loaded together: those of each group of each comparison.
+fn loaded_together<'c>(
+    comparisons: &'c [Comparison],
+    cells: &'c [Cell],
+) -> impl Iterator<Item = Vec<&'c Cell>> {
+    comparisons.iter().flat_map(|comparison| {
+        let all: Vec<usize> = (0..comparison.cells.len()).collect();
+        let cells_of = |stores: Vec<usize>| {
+            let ids = stores.into_iter().filter_map(|store| comparison.cells.get(store));
+            ids.filter_map(|id| cells.iter().find(|cell| cell.id == *id)).collect()
+        };
+        comparison.loaded_together(&all).into_iter().map(move |(_, stores)| cells_of(stores))
+    })
+}
+
 /// Returns an estimate of what the stores need that the comparisons load together, the largest of all memory and the
 /// largest of all disk.
 pub(super) fn needed(comparisons: &[Comparison], cells: &[Cell]) -> Room {
-    let of = |comparison: &Comparison, stores: &[usize]| {
-        let ids = stores.iter().filter_map(|store| comparison.cells.get(*store));
-        let own = ids.filter_map(|id| cells.iter().find(|cell| cell.id == *id));
-        Room::sum(own.map(Room::needed))
-    };
-    let each = comparisons.iter().flat_map(|comparison| {
-        let all: Vec<usize> = (0..comparison.cells.len()).collect();
-        comparison.loaded_together(&all).into_iter().map(move |(_, stores)| of(comparison, &stores))
-    });
+    let each = loaded_together(comparisons, cells).map(|own| Room::sum(own.into_iter().map(Room::needed)));
     each.fold(Room::NONE, |a, b| Room { memory: a.memory.max(b.memory), disk: a.disk.max(b.disk) })
+}
+
+/// Returns a warning if the files of the stores that a comparison loads together exceed the `memory` in bytes.
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+pub(super) fn page_cache_warning(
+    comparisons: &[Comparison],
+    cells: &[Cell],
+    memory: Option<u64>,
+) -> Option<String> {
+    let of = |own: Vec<&Cell>| -> f64 {
+        own.iter().filter(|cell| cell.target.persistent).map(|cell| cell.workload.most_bytes()).sum()
+    };
+    let files = loaded_together(comparisons, cells).map(of).reduce(f64::max)?;
+    let memory = memory? as f64;
+    let short = |bytes| number_format::short(Unit::Bytes, bytes);
+    (files > memory).then(|| {
+        format!(
+            "the files of the stores that take turns exceed memory: {} of data, together, in {}; they take pages of the page \
+             cache from each other; compare fewer --stores, or measure each alone with --repetitions",
+            short(files),
+            short(memory)
+        )
+    })
 }
 
 /// Returns an error message if the stores that a comparison loads together may need more memory than is available.

@@ -49,7 +49,7 @@ pub struct Requirements {
     pub block_seconds: f64,
 }
 
-/// Runs each store alone, then all in turn in slices of growing length. Returns the length of slices, the time at their
+/// Runs each store alone, then all in turn in slices of growing length, and each alone again. Returns the length of slices, the time at their
 /// start that does not count, and the work of a block; `None` if each store has failed. `seconds` and
 /// `load_seconds` of the result are 0: the caller knows these times.
 #[expect(clippy::cast_precision_loss, reason = "seconds")]
@@ -65,8 +65,8 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
         is_warm_up: false,
         writes_back,
     };
+    let alone = slice(alone_time, writes_back(needs.min_slice_seconds));
     for (place, store) in stores.iter_mut().enumerate() {
-        let alone = slice(alone_time, writes_back(needs.min_slice_seconds));
         let number = store.number();
         pilots.extend(store.run(alone).map(|report| Pilot::new(place, number, &report)));
     }
@@ -88,15 +88,22 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
         let wanted = MULTIPLE * BIN * settled as u64;
         // On a disturbed machine, no start of a slice may look settled.
         let discarded = settled.min(usize::try_from(length / MULTIPLE / BIN).unwrap_or(settled));
-        let agree =
-            pilots.iter().all(|pilot| (pilot.in_turn(discarded) / pilot.alone).ln().abs() <= LIKE_ALONE);
+        let agree = pilots.iter().all(|pilot| pilot.is_like_alone(discarded));
         if wanted > length && length < max_doubled {
             length = wanted.min(max_doubled);
         } else if !agree && length < max_doubled {
             length = (2 * length).min(max_doubled);
         } else {
-            let rates = pilots.iter().map(|pilot| pilot.rate(discarded)).collect();
-            return Some(Slicing { is_like_alone: agree, ..slicing(rates, needs, length, discarded) });
+            // What changes in the course of the pilot (the state of the machine, a store that warms up) is no effect of
+            // the turns.
+            pilots.retain_mut(|pilot| {
+                let report = stores.get_mut(pilot.place).and_then(|store| store.run(alone));
+                report.map(|report| pilot.add_alone(&report)).is_some()
+            });
+            let rates: Vec<_> = pilots.iter().map(|pilot| pilot.rate(discarded)).collect();
+            let is_like_alone = pilots.iter().all(|pilot| pilot.is_like_alone(discarded));
+            let found = Slicing { is_like_alone, ..slicing(rates, needs, length, discarded) };
+            return (!pilots.is_empty()).then_some(found);
         }
     }
 }
@@ -185,7 +192,7 @@ struct Pilot {
     place: usize,
     /// Index of the store's cell in the comparison's list of cells.
     store: usize,
-    /// Operations per second of the store when it runs alone.
+    /// Operations per second of the store when it runs alone: the mean of those before and after the turns.
     alone: f64,
     /// Duration in nanoseconds of the store's longest operation in the slice in which it ran alone.
     longest: u64,
@@ -199,15 +206,20 @@ struct Pilot {
 }
 
 impl Pilot {
-    /// Creates the measurements of a store from the slice in which it ran alone, whose first quarter does not count
-    /// unless all operations end at once, as those of a batch do.
-    #[expect(clippy::cast_precision_loss, reason = "a rate")]
+    /// Creates the measurements of a store from the slice in which it ran alone.
     fn new(place: usize, store: usize, report: &SliceReport) -> Self {
-        let profile = whole_bins(report);
-        let counted = rate(profile.get(profile.len() / 4..).unwrap_or_default());
-        let all = report.operations() as f64 / (report.nanoseconds as f64 / 1e9);
-        let alone = if counted > 0.0 { counted } else { all };
-        Self { place, store, alone, longest: report.longest, turns: Vec::new(), running: 0, write_back: 0 }
+        let (alone, longest) = (rate_alone(report), report.longest);
+        Self { place, store, alone, longest, turns: Vec::new(), running: 0, write_back: 0 }
+    }
+
+    /// Adds a second slice in which the store ran alone.
+    fn add_alone(&mut self, report: &SliceReport) {
+        self.alone = f64::midpoint(self.alone, rate_alone(report));
+    }
+
+    /// Returns `true` if the store is as fast in turn as alone, without the first `discarded` milliseconds of each slice.
+    fn is_like_alone(&self, discarded: usize) -> bool {
+        (self.in_turn(discarded) / self.alone).ln().abs() <= LIKE_ALONE
     }
 
     fn forget_turns(&mut self) {
@@ -252,6 +264,15 @@ impl Pilot {
 fn whole_bins(report: &SliceReport) -> &[u64] {
     let whole = usize::try_from(report.nanoseconds / BIN).unwrap_or(usize::MAX);
     report.bins.get(..whole).unwrap_or(&report.bins)
+}
+
+/// Returns the operations per second of a slice in which a store ran alone, whose first quarter does not count unless all
+/// operations end at once, as those of a batch do.
+#[expect(clippy::cast_precision_loss, reason = "a rate")]
+fn rate_alone(report: &SliceReport) -> f64 {
+    let profile = whole_bins(report);
+    let counted = rate(profile.get(profile.len() / 4..).unwrap_or_default());
+    if counted > 0.0 { counted } else { report.operations() as f64 / (report.nanoseconds as f64 / 1e9) }
 }
 
 /// Returns the operations per second, given their numbers in milliseconds (`bins`).
@@ -324,6 +345,31 @@ mod tests {
         assert_eq!(slicing.slice_seconds, 0.8);
         let rate = &slicing.pilot[0];
         assert!((rate.alone - 1e6).abs() < 1.0 && (rate.in_turn - 9e5).abs() < 1.0, "{rate:?}");
+    }
+
+    /// Fake store that becomes faster with each slice, whether it runs alone or in turn.
+    struct WarmsUp(FakeStore);
+
+    impl Sliced for WarmsUp {
+        fn number(&self) -> usize {
+            self.0.number
+        }
+
+        fn run(&mut self, slice: Slice) -> Option<SliceReport> {
+            self.0.rate += 20;
+            self.0.run(slice)
+        }
+    }
+
+    #[test]
+    fn a_store_that_becomes_faster_is_compared_with_itself_before_and_after_the_turns() {
+        // Operations per millisecond: 1,020 before, 1,040 to 1,120 in turn, 1,140 after.
+        let needs = Requirements { seconds: 0.1, ..READS };
+        let mut stores = [WarmsUp(FakeStore::new(0, 1000, 0))];
+        let slicing = run_pilot(&mut stores, needs).unwrap();
+        let rate = &slicing.pilot[0];
+        assert!(slicing.is_like_alone && rate.alone > rate.in_turn * 0.97, "{slicing:?}");
+        assert!(rate.alone > 1.04e6, "{rate:?}");
     }
 
     /// Fake store whose operations all end in the last part of a millisecond of each slice.
