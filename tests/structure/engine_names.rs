@@ -45,6 +45,11 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         &["rocksdb", "fjall", "redb", "sqlite", "lmdb", "mdbx"],
         "each engine with a setting that its users change",
     ),
+    (
+        "benches/turns_proof.py",
+        &["btree", "bitcask", "rocksdb", "redb", "sqlite", "fjall", "lmdb", "mdbx"],
+        "nine stores that take turns, and two that delay writes",
+    ),
     ("docs/reference/run", &["sled"], "left out where memory is little, by what was measured"),
     ("src/bench/plan/suites/cell_builder.rs", &["redis"], "the server redis-server, not the engine"),
     ("src/bench/plan/suites/mod.rs", &["redb"], "the suite of this name"),

@@ -1,11 +1,14 @@
 //! Engine wrapper that adds a fixed share to the time of reads, writes and scans, or an allocation to each, which
-//! `kvbench compare` and `kvbench duel` must find (`benches/compare_proof.py`, `benches/duel_proof.py`). Other calls, such
-//! as a sync without a write, stay as they are.
+//! `kvbench compare` and `kvbench duel` must find (`benches/compare_proof.py`, `benches/duel_proof.py`), or memory that each
+//! reads, which a processor's cache loses while other stores have their turn (`benches/turns_proof.py`). Other calls, such as
+//! a sync without a write, stay as they are.
 
 use crate::engine::{Batch, Engine, Fsync, Info, KeyRange, Result, VisitPair, VisitValue};
 use std::{
     cell::Cell,
     env,
+    num::NonZeroUsize,
+    str::FromStr,
     time::{Duration, Instant},
 };
 
@@ -16,18 +19,34 @@ const VARIABLE: &str = "KVBENCH_SLOWED";
 /// Environment variable with a store that makes an allocation in each read, write and scan.
 const ALLOCATES: &str = "KVBENCH_ALLOCATES";
 
-/// Returns `engine`, slowed down if the environment variable `KVBENCH_SLOWED` names `store`, and with more allocations if
-/// `KVBENCH_ALLOCATES` does.
+/// Environment variable with stores, each with the MiB of memory from which each read, write and scan takes [`LINES`]
+/// values at random places: `map=8,btree=64`.
+const READS_MEMORY: &str = "KVBENCH_READS_MEMORY";
+
+/// Number of values that are read from the memory of `KVBENCH_READS_MEMORY`, one after the other.
+const LINES: usize = 64;
+
+/// Returns `engine`, slowed down if the environment variable `KVBENCH_SLOWED` names `store`, with more allocations if
+/// `KVBENCH_ALLOCATES` does, and with reads of memory if `KVBENCH_READS_MEMORY` does.
 pub(super) fn as_asked(store: &str, engine: Box<dyn Engine>) -> Box<dyn Engine> {
-    let asked = env::var(VARIABLE).ok();
-    let part = asked.as_deref().and_then(|text| text.split_once('=')).filter(|(name, _)| *name == store);
-    let part = part.and_then(|(_, part)| part.parse::<f64>().ok()).filter(|part| (0.0..1.0).contains(part));
+    let part = asked::<f64>(VARIABLE, store).filter(|part| (0.0..1.0).contains(part));
     let allocates = env::var(ALLOCATES).is_ok_and(|name| name == store);
-    if part.is_none() && !allocates {
+    let mib: Option<usize> = asked(READS_MEMORY, store);
+    if part.is_none() && !allocates && mib.is_none() {
         return engine;
     }
     let more = part.map_or(0.0, |part| part / (1.0 - part));
-    Box::new(Slowed { engine, more, allocates })
+    // Not zeros, which would all be one page.
+    let memory = vec![1; mib.unwrap_or(0) << 20 >> 3];
+    Box::new(Slowed { engine, more, allocates, memory })
+}
+
+/// Returns the value that an environment variable, with `STORE=VALUE` or several of them, gives to a store.
+fn asked<T: FromStr>(variable: &str, store: &str) -> Option<T> {
+    let text = env::var(variable).ok()?;
+    let (_, value) =
+        text.split(',').filter_map(|part| part.split_once('=')).find(|(name, _)| *name == store)?;
+    value.parse().ok()
 }
 
 /// Shortest time in seconds to spin: many times that of a look at the clock, so that a fraction of a short call is exact
@@ -37,6 +56,8 @@ const LEAST: f64 = 1e-6;
 thread_local! {
     /// Time in seconds that this thread has yet to spin.
     static DUE: Cell<f64> = const { Cell::new(0.0) };
+    /// State of the generator of places in the memory that is read.
+    static PLACE: Cell<u64> = const { Cell::new(1) };
 }
 
 struct Slowed {
@@ -45,6 +66,8 @@ struct Slowed {
     more: f64,
     /// `true` if each read, write and scan makes an allocation.
     allocates: bool,
+    /// Memory that each read, write and scan reads; empty if none.
+    memory: Vec<u64>,
 }
 
 impl Slowed {
@@ -55,6 +78,7 @@ impl Slowed {
         if self.allocates {
             drop(std::hint::black_box(Box::new(0_u8)));
         }
+        self.read_memory();
         let result = work();
         let taken = begin.elapsed();
         let due = DUE.get() + taken.as_secs_f64() * self.more;
@@ -68,6 +92,19 @@ impl Slowed {
         // The clock shows how much too long it was.
         DUE.set(due - (begin.elapsed() - taken).as_secs_f64());
         result
+    }
+
+    /// Reads [`LINES`] values of the memory. Each place depends on the value before it, so the reads cannot overlap.
+    fn read_memory(&self) {
+        let Some(values) = NonZeroUsize::new(self.memory.len()) else { return };
+        let mut place = PLACE.get();
+        for _ in 0..LINES {
+            // Knuth's MMIX generator, whose high bits are the random ones.
+            place = place.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let value = self.memory.get((place >> 32) as usize % values);
+            place = place.wrapping_add(std::hint::black_box(value.copied().unwrap_or(0)));
+        }
+        PLACE.set(place);
     }
 }
 

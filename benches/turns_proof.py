@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Whether stores that take turns keep the speeds that they have alone.
+
+    cargo build --release --features fault-injection
+    benches/turns_proof.py "${CARGO_TARGET_DIR:-target}/release/kvbench" cache stalls
+
+cache: nine stores read in turns. Each read of map also reads from 8 MiB of memory, and each read of btree from 64 MiB
+(KVBENCH_READS_MEMORY). A cache of the processor holds the first, and loses it while the others run. The ratio of the two
+in turns may differ by at most 3% from that which they have alone.
+
+stalls: rocksdb and fjall write in turns, and as many operations alone. Both delay writes while they compact; time goes on
+while a store is stopped. For each, the time of an operation, with the deferred work after it, must be the same in turns
+and alone: the 95% interval of the ratio contains 1, and its ends differ by at most 20%, so that a loss of all stalls would
+show.
+
+Alone is measured before and after the turns, because the machine's state changes. Takes about 25 minutes. Exit code 0 when
+both hold.
+"""
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+COMMON = ["--threads", "1", "--quiet-wait", "5", "--foreign", "100", "--force"]
+READS = ["--mix", "get=1", "--fsync", "no", "--keys", "1000", "--warm-up", "0.2"]
+# The nine of these that are in every build; the two that are compared come first.
+READERS = ["map", "btree", "bitcask", "rocksdb", "redb", "sqlite", "fjall", "lmdb", "mdbx"]
+WRITES = ["--mix", "update=1", "--fsync", "no", "--keys", "64k", "--value-bytes", "1000", "--cache-size", "16MiB",
+          "--warm-up", "0.5"]
+MEMORY = {"KVBENCH_READS_MEMORY": "map=8,btree=64"}
+MARGIN = 0.03
+# Two-sided 95% quantile of Student's distribution by its degrees of freedom, from 4 to 12, and for more.
+STUDENT = [2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179]
+
+
+def bench(options, *flags, environment=()):
+    """A run."""
+    result = options.dir / "turns-proof.json"
+    command = [options.kvbench, "bench", *flags, *COMMON, "--dir", options.dir / "tmp", "--output", result]
+    done = subprocess.run(command, env={**os.environ, **dict(environment)}, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    return json.loads(result.read_text())
+
+
+def logarithms(run, store, value):
+    """The logarithm of a value of each block or repetition of a store."""
+    cell = next(cell["id"] for cell in run["cells"] if cell["target"]["store"] == store)
+    samples = [sample["outcome"]["measured"] for sample in run["samples"] if sample["cell"] == cell]
+    return [math.log(value(sample)) for sample in samples]
+
+
+def rate(sample):
+    """Operations a second; in turns with the write-back after the slices."""
+    return sample["throughput"]
+
+
+def rate_with_settling(sample):
+    """Operations a second, of the time until all is flushed."""
+    return sample["operations"] / (sample["seconds"] + sample["settle_seconds"])
+
+
+def compared(turns, alone):
+    """The ratio of two series of logarithms, and its 95% interval (Welch's, with the smaller degrees of freedom)."""
+    difference = statistics.mean(turns) - statistics.mean(alone)
+    error = math.hypot(*(statistics.stdev(values) / math.sqrt(len(values)) for values in (turns, alone)))
+    freedom = min(len(turns), len(alone)) - 1
+    half = STUDENT[min(freedom - 4, len(STUDENT) - 1)] * error
+    return [math.exp(value) for value in (difference, difference - half, difference + half)]
+
+
+def cache(options):
+    """Whether the two readers keep their ratio."""
+    def ratios(run):
+        first, second = (logarithms(run, store, rate) for store in READERS[:2])
+        return [a - b for a, b in zip(first, second)]
+
+    def alone():
+        return ratios(bench(options, *READS, "--stores", ",".join(READERS[:2]), "--seconds", "2", "--repetitions", "5",
+                            environment=MEMORY))
+
+    before = alone()
+    run = bench(options, *READS, "--stores", ",".join(READERS), "--interleave", "--budget", "4m", "--detect", "0.1%",
+                environment=MEMORY)
+    slicing = run["comparisons"][0]["slicing"]
+    ratio, low, high = compared(ratios(run), before + alone())
+    print(f"cache: slices of {slicing['slice_seconds']:.2f} s; map to btree, in turns to alone: "
+          f"{ratio:.4f} ({low:.4f} to {high:.4f})", flush=True)
+    return abs(math.log(ratio)) <= math.log(1 + MARGIN)
+
+
+def stalls(options):
+    """Whether engines that delay writes take the same time for an operation."""
+    stores = ["rocksdb", "fjall"]
+    run = bench(options, *WRITES, "--stores", ",".join(stores), "--interleave", "--budget", "6m", "--detect", "0.1%")
+    operations = run["comparisons"][0]["slicing"]["work"]["operations"]
+    flags = [*WRITES, "--stores", ",".join(stores), "--operations", str(operations), "--repetitions", "5"]
+    both = [bench(options, *flags), bench(options, *flags)]
+    holds = True
+    for store in stores:
+        alone = [value for one in both for value in logarithms(one, store, rate_with_settling)]
+        ratio, low, high = compared(logarithms(run, store, rate), alone)
+        print(f"stalls: {store}, {operations} operations, in turns to alone: {ratio:.3f} ({low:.3f} to {high:.3f})",
+              flush=True)
+        holds &= low <= 1 <= high and high <= 1.2 * low
+    return holds
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kvbench", help="the program, built with --features fault-injection")
+    parser.add_argument("parts", nargs="+", choices=["cache", "stalls"])
+    parser.add_argument("--dir", type=Path, default=Path("."), help="a directory on the disk to measure")
+    options = parser.parse_args()
+    options.kvbench, options.dir = str(Path(options.kvbench).resolve()), options.dir.resolve()
+    checks = {"cache": cache, "stalls": stalls}
+    held = [checks[part](options) for part in options.parts]
+    sys.exit(0 if all(held) else 1)
+
+
+if __name__ == "__main__":
+    main()
