@@ -51,12 +51,27 @@ fn may_lose_chooses_a_policy_for_each_store() {
     }
 }
 
+/// Work that only reads leaves no store out, and each has the policy that it has for work that writes.
 #[test]
-fn work_that_only_reads_ignores_may_lose() {
-    let options = Options { may_lose: Some(both(LossClass::Nothing)), ..Options::default() };
-    let stores = kvbench::engine::kinds().count();
-    assert_eq!(policies(&options).len(), stores, "no store is left out");
-    assert!(policies(&options).iter().all(|(_, fsync)| *fsync == Fsync::Always));
+fn may_lose_of_work_that_only_reads_leaves_no_store_out() {
+    for class in [LossClass::Nothing, LossClass::Seconds] {
+        let options = Options { may_lose: Some(both(class)), ..Options::default() };
+        let found = policies(&options);
+        assert_eq!(found.len(), kvbench::engine::kinds().count(), "no store is left out");
+        for kind in kvbench::engine::kinds() {
+            let within = |fsync: &Fsync| Loses::from(kind.info.loss(*fsync)).is_within(both(class));
+            let expected = Fsync::ALL.into_iter().rev().find(within).unwrap_or(Fsync::Always);
+            assert!(found.contains(&(kind.info.name.to_owned(), expected)), "{}: {found:?}", kind.info.name);
+        }
+        let tables: std::collections::HashSet<_> = suites::plan(&options)
+            .unwrap()
+            .cells
+            .into_iter()
+            .filter(|cell| !cell.reference)
+            .map(|cell| cell.table)
+            .collect();
+        assert_eq!(tables.len(), 1, "one table: {tables:?}");
+    }
 }
 
 /// In a suite, a store that loses too much is measured with the workloads that only read.

@@ -3,7 +3,7 @@
 use crate::{fixtures, report};
 use kvbench::{
     bench::result::{
-        Access, Cell, Commits, Loses, Measurement, Operation, Outcome, Run, Target, Workload,
+        Access, Cell, CellKind, Commits, Loses, Measurement, Operation, Outcome, Run, Target, Workload,
         interleaved_comparison::VerdictKind,
         latency_goal::{LatencyGoal, Percentile},
         statistics::looks::Looks,
@@ -43,7 +43,10 @@ const SLOW: [f64; 5] = [100.0, 101.0, 100.5, 102.0, 100.0];
 
 #[test]
 fn a_clear_best_is_named_and_the_other_has_a_ratio_with_its_interval() {
-    assert!(verdict(duel(&FAST, &SLOW), "Read-heavy").starts_with("lmdb. In process, fsync no. get."));
+    assert!(
+        verdict(duel(&FAST, &SLOW), "Read-heavy")
+            .starts_with("lmdb. In process, fsync no; reads lose nothing. get.")
+    );
     assert_eq!(row(duel(&FAST, &SLOW), "lmdb"), "lmdb | **1.00**");
     assert_eq!(row(duel(&FAST, &SLOW), "redb"), "redb | 0.50 (0.50\u{2013}0.50)");
 }
@@ -58,7 +61,14 @@ fn the_stores_of_a_scenario_are_ranked_with_their_price_before_the_matrix() {
         measured.disk_bytes = Some(12 << 20);
         measured.reopen_seconds = Some(0.0041);
     }
-    let (_dir, markdown) = report(&[run.clone()], "report.md");
+    // Another experiment has killed one of them.
+    let mut kills = fixtures::run("storage", 1);
+    let mut work = fixtures::workload("kill", &[(Operation::Update, 1.0)]);
+    work.step = CellKind::Recovery;
+    let killed = fixtures::cell("storage", "kill", "lmdb", fixtures::target("lmdb", "no"), work);
+    let recovered = Measurement { recovery_seconds: Some(4.5), ..fixtures::measurement(1000.0) };
+    fixtures::add_outcomes(&mut kills, killed, vec![Outcome::Measured(recovered)]);
+    let (_dir, markdown) = report(&[run.clone(), kills], "report.md");
     let (best, _) = markdown.split_once("## Compared with the best store").unwrap();
     let (verdicts, ranking) = best.split_once("### Read-heavy").expect("a ranking");
     assert!(verdicts.contains("- **Read-heavy** (at least 90% reads of single keys): redb. "), "{best}");
@@ -67,10 +77,12 @@ fn the_stores_of_a_scenario_are_ranked_with_their_price_before_the_matrix() {
         .filter(|line| line.starts_with('|') && !line.starts_with("| :"))
         .map(|line| line.split('|').map(str::trim).filter(|part| !part.is_empty()).collect())
         .collect();
-    assert_eq!(rows[0], ["Store", "To the best (95%)", "Result", "Memory", "Disk", "Opens in"], "{best}");
+    let heads = ["Store", "To the best (95%)", "Result", "Memory", "Disk", "Reopens in", "Recovers in"];
+    assert_eq!(rows[0], heads, "{best}");
     assert_eq!((rows[1][0], rows[1][1], rows[2][0]), ("redb", "**1.00**", "lmdb"), "{best}");
     assert!(rows[2][1].starts_with("0.50 (") && rows[2][2].contains("/s, p99 "), "{best}");
-    assert_eq!(rows[2][3..], ["43.0 MiB", "12.0 MiB", "4.10 ms"], "{best}");
+    assert_eq!(rows[1][3..], ["43.0 MiB", "12.0 MiB", "4.10 ms"], "{best}");
+    assert_eq!(rows[2][3..], ["43.0 MiB", "12.0 MiB", "4.10 ms", "4.50 s"], "{best}");
     // The page has the same, before its matrix.
     let (_dir, page) = report(&[run], "report.html");
     let (best, _) = page.split_once("id=\"matrix\"").unwrap();
@@ -346,12 +358,18 @@ fn reads_rank_all_stores_whatever_their_writes_lose() {
     {
         let reads = mix(&run, &[(operation, 1.0)]);
         let found = verdict(reads.clone(), scenario);
-        assert!(found.starts_with("lmdb. In process, fsync no. get."), "{operation:?}: {found}");
+        assert!(
+            found.starts_with("lmdb. In process, fsync no; reads lose nothing. get."),
+            "{operation:?}: {found}"
+        );
         assert_eq!(row(reads.clone(), "redb"), "redb | 0.50 (0.50\u{2013}0.50)");
         // On a cold cache, too.
         let mut cold = reads;
         cold.environment.cold = Some("fadvise".to_owned());
-        assert!(verdict(cold, "Cold").starts_with("lmdb. In process, fsync no. get."), "{operation:?}");
+        assert!(
+            verdict(cold, "Cold").starts_with("lmdb. In process, fsync no; reads lose nothing. get."),
+            "{operation:?}"
+        );
     }
     // A few writes lose what their store loses.
     let some = mix(&run, &[(Operation::Get, 0.95), (Operation::Update, 0.05)]);
@@ -438,7 +456,9 @@ fn levels_are_never_compared() {
     let mut run = duel(&FAST, &SLOW);
     run.cells[0].target.fsync = Some(Fsync::Always);
     // What loses least is shown.
-    assert!(verdict(run, "Read-heavy").starts_with("lmdb only. In process, fsync always."));
+    assert!(
+        verdict(run, "Read-heavy").starts_with("lmdb only. In process, fsync always; reads lose nothing.")
+    );
 }
 
 #[test]
@@ -584,5 +604,8 @@ fn of_two_runs_of_the_same_cells_the_newer_one_counts() {
     let (old, mut new) = (duel(&FAST, &SLOW), duel(&SLOW, &FAST));
     new.started = "2026-03-03T00:00:00Z".to_owned();
     let (_dir, markdown) = report(&[old, new], "report.md");
-    assert!(markdown.contains(": redb. In process, fsync no, environment 2."), "{markdown}");
+    assert!(
+        markdown.contains(": redb. In process, fsync no, environment 2; reads lose nothing."),
+        "{markdown}"
+    );
 }

@@ -160,7 +160,7 @@ fn the_first_lines_of_an_interleaved_run_name_the_winner_and_its_price() {
     };
     assert_eq!(
         words(lines[1]),
-        "Store|Policy|A kill loses|A power cut loses|Throughput (operations/s)|to the first (95%)|p99|Memory|Disk|Opens in",
+        "Store|Policy|A kill loses|A power cut loses|Throughput (operations/s)|to the first (95%)|p99|Memory|Disk|Reopens in",
         "{text}"
     );
     let (map, btree) = (words(lines[2]), words(lines[3]));
@@ -173,7 +173,7 @@ fn the_first_lines_of_an_interleaved_run_name_the_winner_and_its_price() {
     // Without a winner, each store that may be the best has a price.
     fixtures::judge(&mut run, VerdictKind::CannotTell, 1.0);
     let text = terminal::text(&run);
-    let priced = text.lines().filter(|line| line.ends_with("  43.0 MiB  12.0 MiB   4.10 ms")).count();
+    let priced = text.lines().filter(|line| line.ends_with("  43.0 MiB  12.0 MiB     4.10 ms")).count();
     assert_eq!(priced, 2, "{text}");
     // What was not measured has no column.
     for sample in &mut run.samples {
@@ -181,7 +181,7 @@ fn the_first_lines_of_an_interleaved_run_name_the_winner_and_its_price() {
         measured.disk_bytes = None;
     }
     let text = terminal::text(&run);
-    assert!(words(text.lines().nth(1).unwrap()).ends_with("|Memory|Opens in"), "{text}");
+    assert!(words(text.lines().nth(1).unwrap()).ends_with("|Memory|Reopens in"), "{text}");
 }
 
 /// All blocks of an interleaved comparison count, so the verdict says what was wrong with them.
@@ -220,6 +220,27 @@ fn an_interleaved_run_says_what_makes_it_doubtful() {
     run.comparisons[0].slicing.as_mut().unwrap().is_like_alone = true;
     run.comparisons[0].blocks = vec![block(0.0)];
     assert_eq!(told(&run), (false, false), "{}", terminal::text(&run));
+}
+
+/// The slowest store of the loss class sets the rate at which latencies are compared: not lmdb, which loses more, and not
+/// redb, at whose rate the others would be idle.
+#[test]
+fn latencies_are_compared_at_a_rate_of_the_ranked_stores() {
+    let (half, little, least) = (times(0.52), times(0.1), times(0.03));
+    let stores: [(&str, &str, &[f64]); 4] =
+        [("map", "no", &CALM), ("btree", "no", &half), ("lmdb", "no", &little), ("redb", "no", &least)];
+    let mut run = mixed(&stores, None);
+    fixtures::judge(&mut run, VerdictKind::Faster, 2.0);
+    let text = terminal::text(&run);
+    assert!(text.contains("lmdb is left out: "), "{text}");
+    let sentence = "--rate 360 (not with --detect or --budget) compares them at one rate, 70% of that of btree; redb \
+                    cannot keep up: less than a tenth of the median rate\n";
+    assert!(text.contains(sentence), "{text}");
+    // Nobody is so slow.
+    let mut run = mixed(&stores[..2], None);
+    fixtures::judge(&mut run, VerdictKind::Faster, 2.0);
+    let text = terminal::text(&run);
+    assert!(text.contains("--rate 360 ") && text.contains("of that of btree\n"), "{text}");
 }
 
 /// Stores with policies of their own are in one table only: below the verdict, with the policies.

@@ -10,7 +10,7 @@ use kvbench::{
 use std::{collections::BTreeSet, io::Read};
 
 /// The charts of a page, unpacked.
-fn charts(page: &str) -> String {
+pub(crate) fn charts(page: &str) -> String {
     let packed = page.split(" data-packed=\"").skip(1).filter_map(|part| part.split('"').next());
     let mut text = String::new();
     for part in packed {

@@ -1,9 +1,9 @@
 //! Markdown, CSV and the text of the page.
 
-use crate::{fixtures, kvbench, report, text};
+use crate::{fixtures, kvbench, rates::charts, report, text};
 use kvbench::bench::result::{
     Access, CellKind, Measurement, Operation, Outcome, Run, SCHEMA_VERSION, Sample, Workload,
-    interleaved_comparison::Comparison,
+    interleaved_comparison::Comparison, soak::Soak,
 };
 use std::fs;
 
@@ -96,7 +96,7 @@ fn a_table_that_mixes_levels_is_split() {
         assert_eq!(markdown.matches(&format!("\n{level} ")).count(), 1, "{level} in\n{markdown}");
     }
     // One cell a level: nobody to be compared with. What loses least is shown.
-    assert!(markdown.contains("lmdb only. In process, fsync always."), "{markdown}");
+    assert!(markdown.contains("lmdb only. In process, fsync always; reads lose nothing."), "{markdown}");
 }
 
 #[test]
@@ -321,6 +321,49 @@ fn a_clean_reopening_is_no_recovery() {
     assert_eq!(properties(recovered), ["500 ms with 253 MiB of data", "-"]);
 }
 
+/// Of the engine's gauges, those that show deferred work or a stall.
+#[test]
+fn a_soak_is_charted() {
+    let mut run = fixtures::run("long", 1);
+    let (target, mut work) =
+        (fixtures::target("rocksdb", "no"), fixtures::workload("mix", &[(Operation::Update, 1.0)]));
+    work.soak = true;
+    let of = |name: &str, values: [f64; 4]| (name.to_owned(), values.map(Some).to_vec());
+    let soak = Soak {
+        series: [
+            of("operations", [1000.0; 4]),
+            of("p50_us", [9.0, 8.0, 9.0, 8.0]),
+            of("p99_us", [90.0, 80.0, 90.0, 80.0]),
+            of("resident_bytes", [1e6, 2e6, 3e6, 4e6]),
+            of("cpu_ms/rocksdb:low", [500.0; 4]),
+            of("engine/level_0_files", [3.0; 4]),
+            of("engine/write_stopped", [0.0, 1.0, 1.0, 0.0]),
+            of("engine/estimated_keys", [7.0, 8.0, 9.0, 9.0]),
+            of("engine/background_errors", [0.0; 4]),
+        ]
+        .into(),
+        backlogs: vec!["engine/level_0_files".to_owned()],
+    };
+    let measured = Measurement { soak: Some(soak), ..fixtures::measurement(1000.0) };
+    let cell = fixtures::cell("long", "mix", "rocksdb", target, work);
+    fixtures::add_outcomes(&mut run, cell, vec![Outcome::Measured(measured)]);
+    let (_dir, page) = report(&[run], "report.html");
+    let charts = charts(&page);
+    for title in [
+        "latency p50",
+        "latency p99",
+        "memory with mapped files",
+        "level 0 files",
+        "write stopped",
+        "CPUs used by",
+    ] {
+        assert!(charts.contains(title), "no {title} in {charts}");
+    }
+    for title in ["estimated keys", "background errors", "size on disk"] {
+        assert!(!charts.contains(title), "{title} in {charts}");
+    }
+}
+
 #[test]
 fn the_runs_are_beside_the_report() {
     let (dir, page) = report(&[fixtures::small()], "report.html");
@@ -531,4 +574,21 @@ fn check_nesting(page: &str) {
         }
     }
     assert_eq!(open, [""; 0]);
+}
+
+/// A result of 23 November 2026, cut to two stores and three repetitions: without blocks, comparisons and many metrics.
+#[test]
+fn a_result_of_an_older_version_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("old.json"), include_str!("schema-3.json")).unwrap();
+    let output = kvbench(dir.path(), &["report", ".", "--output", "out"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let markdown = fs::read_to_string(dir.path().join("out/report.md")).unwrap();
+    assert!(
+        markdown.contains("lmdb, bitcask: cannot tell.") && markdown.contains("567a8d4a430f"),
+        "{markdown}"
+    );
+    let output = kvbench(dir.path(), &["compare", "old.json", "old.json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).starts_with("2 cells compared; 0 worse"), "{}", text(&output.stdout));
 }

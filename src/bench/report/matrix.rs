@@ -19,7 +19,7 @@ use crate::{
     bench::result::{
         Access, Commits, Loses,
         comparability::{self, Level},
-        metric::{Metric, P99, Unit},
+        metric::{Metric, P99, THROUGHPUT, Unit},
         number_format,
         spread::ENOUGH,
         statistics::{
@@ -31,7 +31,7 @@ use crate::{
     },
     engine::LossClass,
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ptr};
 
 /// Matrix of a report: a row for each store and a column for each scenario (typical use).
 pub struct Matrix {
@@ -105,9 +105,9 @@ pub struct MatrixCell {
     /// Text of the metric's median, and for throughput the 99th percentile of the latency; of several workloads only
     /// the geometric mean of the metric. Empty without a result.
     pub value: String,
-    /// Memory, files and time to open of the store in the workloads of the column ([`measured_cell::price`]). Empty texts
+    /// Memory, files and times to open of the store in the workloads of the column ([`measured_cell::price`]). Empty texts
     /// without a result.
-    pub price: [String; 3],
+    pub price: [String; 4],
 }
 
 /// Rank of a store in a scenario.
@@ -156,7 +156,9 @@ impl Matrix {
         let drafts: Vec<_> = alternatives.filter_map(|ones| Draft::first_measured(report, ones)).collect();
         let columns = drafts.iter().map(Draft::column).collect();
         let row = |label: String| {
-            let places = drafts.iter().map(|draft| draft.place(&label)).collect();
+            let own = |entry: &&Entry<'_>| !entry.cell.reference && entry.label() == label;
+            let own: Vec<_> = report.entries().filter(own).collect();
+            let places = drafts.iter().map(|draft| draft.place(&label, &own)).collect();
             Row { label, places }
         };
         Self { columns, rows: labels.into_iter().map(row).collect() }
@@ -249,6 +251,9 @@ impl<'r, 'a> Draft<'r, 'a> {
             scenario.depends_on_loss() && entry.may_lose() && entry.cell.target.may_lose.is_none()
         });
         let losses = own.and_then(|entry| comparability::loses_words(&entry.cell.target));
+        let only_reads =
+            first.is_some_and(|entry| !entry.may_lose()) && ptr::eq(scenario.measure, &THROUGHPUT);
+        let losses = losses.or(only_reads.then(|| "reads lose nothing".to_owned()));
         let losses = losses.map_or(String::new(), |words| format!("; {words}"));
         let mut draft = Self {
             scenario,
@@ -322,14 +327,15 @@ impl<'r, 'a> Draft<'r, 'a> {
         Column { title, scope, level, losses, works, margin, verdict }
     }
 
-    fn place(&self, label: &str) -> MatrixCell {
+    /// Returns the cell of a store. `own`: all cells of the store in the report; one of them may be after a kill.
+    fn place(&self, label: &str, own: &[&Entry<'_>]) -> MatrixCell {
         if !self.stores.contains_key(label) {
             let (instead, words) = self.why_absent(label);
             let (ratio, interval, standing) = (None, None, Rank::Absent);
             let (value, price) = Default::default();
             return MatrixCell { ratio, interval, standing, words, instead, value, price };
         }
-        let price = measured_cell::price(&self.entries_of(label).collect::<Vec<_>>());
+        let price = measured_cell::price(&self.entries_of(label).collect::<Vec<_>>(), own);
         let (words, value, instead) = (self.words(label), self.value(label), String::new());
         let is_in = |stores: &[usize]| self.labels(stores).iter().any(|one| one == label);
         let RankGroups { winners, undecided, .. } = &self.groups;

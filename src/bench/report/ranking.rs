@@ -373,8 +373,8 @@ pub struct ShownStore {
     pub to_first: String,
     /// 99th percentile of the latency, with its unit; empty if there is none.
     pub p99: String,
-    /// Memory, files and time to open of the store ([`measured_cell::price`]).
-    pub price: [String; 3],
+    /// Memory, files and times to open of the store ([`measured_cell::price`]).
+    pub price: [String; 4],
     /// `true` for the store that is better than all others with 95% confidence.
     pub is_winner: bool,
     /// `true` if other programs disturbed every repetition of the store.
@@ -403,7 +403,7 @@ impl RankedStore<'_, '_> {
             value: number_format::exact(ranking.measure.unit, self.spread.median),
             to_first: format!("{ratio}{interval}"),
             p99: p99.map_or(String::new(), |spread| number_format::short(P99.unit, spread.median)),
-            price: measured_cell::price(&[self.entry]),
+            price: measured_cell::price(&[self.entry], &[]),
             is_winner: winner == Some(cell.id.as_str()),
             is_disturbed: run.disturbed_part(&cell.id).is_some(),
             is_near_floor: run.measurements(&cell.id).any(|one| one.near_floor == Some(true)),
@@ -453,7 +453,7 @@ fn superlative(measure: &'static Metric, is_one: bool) -> &'static str {
 }
 
 /// Joins names as a list of a sentence: "a, b and c".
-fn listed<S: Borrow<str>>(names: &[S]) -> String {
+pub(super) fn listed<S: Borrow<str>>(names: &[S]) -> String {
     match names {
         [] => String::new(),
         [only] => only.borrow().to_owned(),

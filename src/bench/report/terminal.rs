@@ -4,7 +4,7 @@
 use super::{
     expired_read_notes,
     measured_cell::{self, Entry, PRICE_HEADS},
-    ranking::{Ranking, rankings, verdicts},
+    ranking::{RankedStore, Ranking, listed, rankings, verdicts},
     soak_notes,
 };
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
         result::{
             Cell, CellKind, Figure, Loses, Measurement, Run, comparability, harness_share,
             interleaved_comparison::{Block, Comparison, End},
-            metric::{P99, Unit},
+            metric::{P99, THROUGHPUT, Unit},
             number_format::{self, distinct},
             spread::Spread,
             text_table,
@@ -88,8 +88,9 @@ impl SingleStores {
     }
 }
 
-/// Appends a table of `cells`, which have the table name `name`, and the verdicts on the table's workloads, except those of
-/// interleaved comparisons, which stand above all tables; workloads with only one store are added to `single` instead.
+/// Appends the title `name` of a table of `cells`, the verdicts on the table's workloads, and the table. The verdicts of
+/// interleaved comparisons are left out, because they stand above all tables; workloads with only one store are added to
+/// `single` instead.
 fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell], single: &mut SingleStores) {
     let entries: Vec<_> = cells.iter().map(|cell| Entry::new(run, cell, 0, (0, 0))).collect();
     let rankings = rankings(&entries);
@@ -101,27 +102,34 @@ fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell], single: &mut
         [] => cells.iter().any(|cell| takes_turns(cell)),
         places => places.iter().any(|place| takes_turns(place.entry.cell)),
     };
-    let ranked_cells = || rankings.iter().flat_map(|ranking| &ranking.places).map(|place| place.entry.cell);
     if !by_policy || !rankings.iter().all(is_compared) {
         let _ = writeln!(text, "\n{name}: {}", unit(&entries));
         let _ = writeln!(text, "{}\n", measured_cell::ratio(&entries));
     }
+    let mut below = String::new();
     if by_policy {
-        let below = rankings.iter().filter(|ranking| !is_compared(ranking));
-        below.for_each(|ranking| text.push_str(&ranked(ranking, rankings.len() > 1)));
-        explain_floor(text, run, ranked_cells());
+        let ranked_cells = rankings.iter().flat_map(|ranking| &ranking.places).map(|place| place.entry.cell);
+        let shown = rankings.iter().filter(|ranking| !is_compared(ranking));
+        shown.for_each(|ranking| below.push_str(&ranked(ranking, rankings.len() > 1)));
+        explain_floor(&mut below, run, ranked_cells);
     } else {
-        render(text, run, cells, &run.row_heading, Losses::Shown, &|cell| {
+        render(&mut below, run, cells, &run.row_heading, Losses::Shown, &|cell| {
             let mark = if best.contains(&cell.id) { " *" } else { "  " };
             format!("{}{mark}", figure(run, cell))
         });
     }
-    let expired = expired_read_notes::lines(run, cells);
-    paragraph(text, "expired: ", expired.iter().map(String::as_str).collect());
     let (compared, others): (Vec<_>, Vec<_>) = rankings.into_iter().partition(is_compared);
     single.workloads += compared.len();
     let verdicts = verdicts(&single.extract(others));
-    paragraph(text, "verdict: ", verdicts.iter().map(String::as_str).collect());
+    for verdict in &verdicts {
+        let _ = writeln!(text, "verdict: {verdict}");
+    }
+    if !verdicts.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(&below);
+    let expired = expired_read_notes::lines(run, cells);
+    paragraph(text, "expired: ", expired.iter().map(String::as_str).collect());
 }
 
 /// Appends the verdict of each interleaved comparison, with its ranking of the stores, the number of blocks
@@ -159,7 +167,7 @@ fn first_verdicts(text: &mut String, run: &Run) {
         for doubt in comparison.doubts(run.environment.foreign_limit, &run.cells) {
             let _ = writeln!(text, "  {doubt}");
         }
-        if let Some(sentence) = latencies(run, comparison) {
+        for sentence in rankings.iter().filter_map(latencies) {
             let _ = writeln!(text, "  {sentence}");
         }
         if let Some(less_work) = run.less_work_text(comparison) {
@@ -214,26 +222,30 @@ fn median_rate(
 /// Rate at which the latencies of stores are compared, as a fraction of the rate of the slowest store in a closed loop.
 const RATE_FOR_LATENCIES: f64 = 0.7;
 
-/// Returns a sentence that names the rate at which the latencies of a comparison's stores can be compared, or `None` for
-/// one store and for rates below one operation per second. A store below a tenth of the median rate does not set the
-/// rate: at its rate the others would be idle.
-fn latencies(run: &Run, comparison: &Comparison) -> Option<String> {
-    let rate_of = |store: usize| {
-        let cell = run.cells.iter().find(|cell| comparison.cells.get(store) == Some(&cell.id))?;
-        Some((median_rate(comparison, store, Comparison::rate)?, cell.column.as_str()))
-    };
-    let mut rates: Vec<_> = run.sound_stores(comparison).into_iter().filter_map(rate_of).collect();
+/// Returns a sentence that names the rate at which the latencies of the ranked stores can be compared, or `None` for one
+/// store and for rates below one operation per second. A store that loses more than the ranking allows does not set the
+/// rate, nor does one below a tenth of the median rate: at its rate the others would be idle.
+fn latencies(ranking: &Ranking<'_, '_>) -> Option<String> {
+    let rate_of =
+        |place: &RankedStore<'_, '_>| Some((place.entry.spread(&THROUGHPUT)?.median, ranking.name(place)));
+    let mut rates: Vec<_> = ranking.places.iter().filter_map(rate_of).collect();
     rates.sort_by(|one, other| one.0.total_cmp(&other.0));
     let (median, _) = rates.get(rates.len() / 2)?;
-    let (slowest, name) = rates.iter().find(|(rate, _)| *rate >= median / 10.0)?;
+    let (below, others) = rates.split_at(rates.partition_point(|(rate, _)| *rate < median / 10.0));
+    let (slowest, name) = others.first()?;
     let rate = RATE_FOR_LATENCIES * slowest;
     // Two significant digits.
     let unit = 10_f64.powf(rate.log10().floor() - 1.0).max(1.0);
     let rate = (rate / unit).floor() * unit;
+    let below: Vec<_> = below.iter().map(|(_, name)| name.clone()).collect();
+    let below = match below.is_empty() {
+        true => String::new(),
+        false => format!("; {} cannot keep up: less than a tenth of the median rate", listed(&below)),
+    };
     (rates.len() > 1 && rate >= 1.0).then(|| {
         format!(
             "latencies are of a closed loop: each store at its own highest rate. --rate {rate:.0} (not with \
-             --detect or --budget) compares them at one rate, {:.0}% of that of {name}",
+             --detect or --budget) compares them at one rate, {:.0}% of that of {name}{below}",
             100.0 * RATE_FOR_LATENCIES
         )
     })

@@ -34,6 +34,11 @@ pub const TERMS: &[(&str, &str)] = &[
         "The store was measured there, but not as the stores of the column were.",
     ),
     (
+        "reopens in, recovers in",
+        "Time to open the files again after a close, and after a kill. After a kill it is that of the experiment which kills \
+        the store, with its data.",
+    ),
+    (
         "environment",
         "Runs of the same machine and version of kvbench, with the same memory limit, page cache and CPUs; only these \
         are compared.",

@@ -68,7 +68,7 @@ pub struct Bench {
     stores: Vec<String>,
     /// Largest acceptable loss of acknowledged writes. Each store gets its fastest fsync policy that loses no more, and
     /// one table ranks all of them. nothing, second or anything, for a kill and a power cut alike, or
-    /// kill=nothing,power=second. Work that only reads ignores it
+    /// kill=nothing,power=second. Work that only reads leaves out none
     #[arg(long, value_name = "LOSS", value_parser = may_lose, conflicts_with_all = ["fsync", "target"])]
     may_lose: Option<Loses>,
     /// Durability policies to measure [default: those of the suite, or always and everysec]

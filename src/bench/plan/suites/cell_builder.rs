@@ -139,13 +139,14 @@ impl CellBuilder<'_> {
     }
 
     /// Returns a target for every store at every durability that it supports, or with `--may-lose` under its fastest
-    /// allowed fsync policy; if none is allowed, under `always` (see [`allowed`](Self::allowed)). With `--target`, returns the external server only. A store or a durability that the user
-    /// named twice gives one target, as do all durabilities and ways to commit of the no-op engine.
+    /// allowed fsync policy, also for a workload that only reads; if none is allowed, under `always` (see
+    /// [`allowed`](Self::allowed)). With `--target`, returns the external server only. A store or a durability that the
+    /// user named twice gives one target, as do all durabilities and ways to commit of the no-op engine.
     pub fn targets(&self) -> Vec<Target> {
         if let Some(foreign) = &self.options.target {
             return vec![self.foreign(foreign)];
         }
-        let (stores, may_lose) = (self.stores(), self.may_lose());
+        let (stores, may_lose) = (self.stores(), self.options.may_lose);
         let at = |durability| stores.iter().map(move |info| (*info, durability));
         let choices: Vec<(&Info, Durability)> = match may_lose {
             Some(most) => {
@@ -167,7 +168,7 @@ impl CellBuilder<'_> {
         self.with_read_ahead(targets)
     }
 
-    /// Returns the allowed loss of `--may-lose`, which does not apply to a workload that only reads.
+    /// Returns the allowed loss of `--may-lose`, which leaves no store out of a workload that only reads.
     fn may_lose(&self) -> Option<Loses> {
         self.options.may_lose.filter(|_| !self.only_reads())
     }

@@ -9,7 +9,7 @@ use crate::bench::{
     report::comparison_group::ComparisonGroup,
     result::{
         metric::Unit,
-        soak::{ANONYMOUS, CPU, ENGINE, FILES, MAX, P99, Soak, WRITTEN},
+        soak::{ANONYMOUS, CPU, ENGINE, FILES, MAX, P50, P99, RESIDENT, Soak, WRITTEN},
         statistics,
     },
 };
@@ -50,23 +50,40 @@ pub fn kinds(contest: &ComparisonGroup<'_, '_>) -> Vec<OverTime> {
         name: name.to_owned(),
     };
     let mut charts = vec![
+        of("latency p50", Unit::Microseconds, P50),
         of("latency p99", Unit::Microseconds, P99),
         OverTime { is_largest: true, ..of("largest latency", Unit::Microseconds, MAX) },
         of("size on disk", Unit::Bytes, FILES),
         of("memory without files behind it", Unit::Bytes, ANONYMOUS),
+        of("memory with mapped files", Unit::Bytes, RESIDENT),
         of("bytes written each second", Unit::Bytes, WRITTEN),
         OverTime {
             values: other_cpus,
             ..of("CPUs used by threads other than the benchmark's", Unit::Times, CPU)
         },
     ];
-    let gauges: BTreeSet<&String> =
-        soaks.iter().flat_map(|soak| &soak.backlogs).filter(|name| name.starts_with(ENGINE)).collect();
+    let gauges: BTreeSet<&str> = soaks.iter().flat_map(|soak| gauges(soak)).collect();
     charts.extend(gauges.into_iter().map(|name| {
         let unit = if name.ends_with("bytes") { Unit::Bytes } else { Unit::Count };
         of(&name.trim_start_matches(ENGINE).replace('_', " "), unit, name)
     }));
     charts
+}
+
+/// Returns the names of the engine's gauges that are charted: those of deferred work, and those that are 0 in some seconds
+/// and not in others, as in a stall.
+fn gauges(soak: &Soak) -> impl Iterator<Item = &str> {
+    let comes_and_goes = |values: &[Option<f64>]| {
+        let is_none = |value: &f64| *value == 0.0;
+        let known = || values.iter().flatten();
+        known().any(is_none) && !known().all(is_none)
+    };
+    soak.series
+        .iter()
+        .filter(move |(name, values)| {
+            name.starts_with(ENGINE) && (soak.backlogs.contains(name) || comes_and_goes(values))
+        })
+        .map(|(name, _)| name.as_str())
 }
 
 /// Returns the number of CPUs that other threads than the benchmark's used in each second.
