@@ -114,6 +114,9 @@ struct Redb {
     /// table costs several times a lookup. It pins the pages of that commit, until the next one. Declared before `db`,
     /// so that it is dropped before the database closes.
     latest: ShardedLock<Arc<Table>>,
+    /// Held by a thread while it opens the table after a commit, until that is `latest`: `write` and `sync` may both do so,
+    /// and the older state must not replace the newer one.
+    opening: Mutex<()>,
     db: Database,
     /// Path of the data file; `None` for data in memory.
     path: Option<PathBuf>,
@@ -147,8 +150,8 @@ impl Redb {
 
     fn new(latest: Table, db: Database, path: Option<PathBuf>) -> Self {
         let latest = ShardedLock::new(Arc::new(latest));
-        let (unsynced, pending, syncing) = Default::default();
-        Self { latest, db, path, unsynced, pending, syncing }
+        let (opening, unsynced, pending, syncing) = Default::default();
+        Self { latest, opening, db, path, unsynced, pending, syncing }
     }
 
     fn fail(&self, error: impl Into<redb::Error>) -> Error {
@@ -167,12 +170,11 @@ impl Redb {
     /// Commits `txn`, then makes its changes visible to reads.
     fn commit(&self, txn: WriteTransaction) -> Result<(), redb::Error> {
         txn.commit()?;
-        // Opened under the lock: `write` and `sync` may both be here, and the older state must not replace the
-        // newer one.
-        let mut latest = self.latest.write().unwrap_or_else(PoisonError::into_inner);
-        let table = self.db.begin_read()?.open_table(TABLE)?;
-        let old = mem::replace(&mut *latest, Arc::new(table));
-        drop(latest);
+        let opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        // No read waits meanwhile: this reads the root page, which has the size of the largest value in it.
+        let table = Arc::new(self.db.begin_read()?.open_table(TABLE)?);
+        let old = mem::replace(&mut *self.latest.write().unwrap_or_else(PoisonError::into_inner), table);
+        drop(opening);
         drop(old);
         Ok(())
     }
