@@ -10,7 +10,7 @@ in turns may differ by at most 3% from that which they have alone, in the whole 
 comparisons.
 
 stalls: rocksdb and fjall write in turns, and as many operations alone. Both delay writes while they compact; time goes on
-while a store is stopped. For each, the time of an operation, with the deferred work after it, must be the same in turns
+while a store is stopped. For each, the rate, with the time of the deferred work after it, must be the same in turns
 and alone: the 95% interval of the ratio contains 1, and its ends differ by at most 20%, so that a loss of all stalls would
 show.
 
@@ -29,14 +29,14 @@ from pathlib import Path
 
 COMMON = ["--threads", "1", "--quiet-wait", "5", "--foreign", "100", "--force"]
 READS = ["--mix", "get=1", "--fsync", "no", "--keys", "1000", "--warm-up", "0.2"]
-# The nine of these that are in every build; the two that are compared come first.
+# The two that are compared come first.
 READERS = ["map", "btree", "bitcask", "rocksdb", "redb", "sqlite", "fjall", "lmdb", "mdbx"]
 WRITES = ["--mix", "update=1", "--fsync", "no", "--keys", "64k", "--value-bytes", "1000", "--cache-size", "16MiB",
           "--warm-up", "0.5"]
 MEMORY = {"KVBENCH_READS_MEMORY": "map=8,btree=64"}
 MARGIN = 0.03
-# Two-sided 95% quantile of Student's distribution by its degrees of freedom, from 4 to 12, and for more.
-STUDENT = [2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179]
+# Two-sided 95% quantile of Student's distribution by its degrees of freedom, from 1 to 12, and for more.
+STUDENT = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179]
 
 
 def bench(options, *flags, environment=()):
@@ -68,7 +68,7 @@ def rate_with_settling(sample):
 
 def quantile(freedom):
     """The quantile of Student's distribution for an interval of 95%."""
-    return STUDENT[min(freedom - 4, len(STUDENT) - 1)]
+    return STUDENT[min(freedom, len(STUDENT)) - 1]
 
 
 def compared(turns, alone):
@@ -119,7 +119,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kvbench", help="the program, built with --features fault-injection")
     parser.add_argument("parts", nargs="+", choices=["cache", "stalls"])
-    parser.add_argument("--pilots", type=int, default=8, help="at least five")
+    parser.add_argument("--pilots", type=int, default=8, help="at least two")
     parser.add_argument("--dir", type=Path, default=Path("."), help="a directory on the disk to measure")
     options = parser.parse_args()
     options.kvbench, options.dir = str(Path(options.kvbench).resolve()), options.dir.resolve()

@@ -184,7 +184,7 @@ impl Torture {
 }
 
 /// Returns a word of a command line as a shell reads it back: in quotes, unless it needs none, as a placeholder such as
-/// `{port}`. (That of the benchmark is not there in a build without `bench`.)
+/// `{port}`. A build without `bench` has no `number_format::shell_word`.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:{}".contains(c);
     match !word.is_empty() && word.chars().all(plain) {

@@ -2,7 +2,7 @@
 
 use crate::{
     injected::Injected,
-    support::{Server, wait_until},
+    support::{Client, Server, wait_until},
 };
 use rustix::process::Signal;
 use std::{net::TcpStream, thread, time::Duration};
@@ -13,20 +13,22 @@ const SLOW: &str = "-e trace=fsync,fdatasync -e inject=fsync,fdatasync:delay_ent
 /// The first sync of each thread takes an hour.
 const HANGING: &str = "-e trace=fsync,fdatasync -e inject=fsync,fdatasync:delay_enter=3600s:when=1";
 
-fn start(dir: &std::path::Path, more: &[&str]) -> Injected {
+/// Starts a server whose syncs take as long as `which` says, and a client whose write waits for one.
+fn writing(dir: &std::path::Path, more: &[&str], which: &str) -> (Injected, Client) {
     let args = ["--store", "map", "--path", "data", "--fsync", "always", "--threads", "1"];
-    Injected::start(dir, &[&args[..], more].concat())
+    let slow = Injected::start(dir, &[&args[..], more].concat());
+    let mut client = slow.server.connect();
+    client.send("PING\r\n");
+    client.expect("+PONG\r\n");
+    slow.begin(which);
+    client.send("SET k v\r\n");
+    (slow, client)
 }
 
 #[test]
 fn a_slow_sync_at_the_end_drops_no_reply() {
     let dir = tempfile::tempdir().unwrap();
-    let mut slow = start(dir.path(), &[]);
-    let mut client = slow.server.connect();
-    client.send("PING\r\n");
-    client.expect("+PONG\r\n");
-    slow.begin(SLOW);
-    client.send("SET k v\r\n");
+    let (mut slow, mut client) = writing(dir.path(), &[], SLOW);
     slow.signal(Signal::TERM);
     client.expect("+OK\r\n");
     client.expect_closed();
@@ -40,12 +42,7 @@ fn a_slow_sync_at_the_end_drops_no_reply() {
 #[test]
 fn a_sync_that_is_too_slow_is_given_up_and_said() {
     let dir = tempfile::tempdir().unwrap();
-    let mut slow = start(dir.path(), &["--shutdown-timeout", "1"]);
-    let mut client = slow.server.connect();
-    client.send("PING\r\n");
-    client.expect("+PONG\r\n");
-    slow.begin(SLOW);
-    client.send("SET k v\r\n");
+    let (mut slow, mut client) = writing(dir.path(), &["--shutdown-timeout", "1"], SLOW);
     slow.signal(Signal::TERM);
     client.expect_closed();
     slow.server.wait();
@@ -61,12 +58,7 @@ fn a_sync_that_is_too_slow_is_given_up_and_said() {
 #[test]
 fn a_second_sigint_ends_a_server_whose_disk_hangs() {
     let dir = tempfile::tempdir().unwrap();
-    let mut hanging = start(dir.path(), &["--shutdown-timeout", "3600"]);
-    let mut client = hanging.server.connect();
-    client.send("PING\r\n");
-    client.expect("+PONG\r\n");
-    hanging.begin(HANGING);
-    client.send("SET k v\r\n");
+    let (mut hanging, _client) = writing(dir.path(), &["--shutdown-timeout", "3600"], HANGING);
     hanging.signal(Signal::TERM);
     wait_until("the server stops", || TcpStream::connect(hanging.server.address).is_err());
     // A service manager may send it twice, and would lose what is not yet durable.

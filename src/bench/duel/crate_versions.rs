@@ -76,8 +76,8 @@ impl CrateVersions {
         let (old, new) = (found(base)?, found(head)?);
         let directory = self.directory(&sources)?;
         let prepare = |source| {
-            let build = Build { name, source, feature, required, sources: &sources };
-            build.prepare(&directory, &manifest).map(|package| (build, package))
+            let build = Build { name, source, feature, required, sources: &sources, directory: &directory };
+            build.prepare(&manifest).map(|package| (build, package))
         };
         let (old, new) = (prepare(&old)?, prepare(&new)?);
         // A tag and its commit, or two names of a directory.
@@ -85,7 +85,7 @@ impl CrateVersions {
             return Err(Error::SameVersion { name: name.clone(), version: old.1.identity() });
         }
         let side = |(build, package): (Build<'_>, Package)| {
-            let (program, version) = build.program(&directory, &package)?;
+            let (program, version) = build.program(&package)?;
             Ok(with_library(program, &stores, name, &version))
         };
         let duel = Duel { old: side(old)?, new: side(new)? };
@@ -127,22 +127,24 @@ struct Build<'b> {
     /// Version of the crate that kvbench's own `Cargo.toml` requires.
     required: &'b str,
     sources: &'b Path,
+    /// Directory for the builds of both versions.
+    directory: &'b Path,
 }
 
 impl Build<'_> {
-    /// Makes the package of this build in `directory`, and returns the crate that Cargo takes for it. `manifest` is the
-    /// text of kvbench's `Cargo.toml`.
-    fn prepare(&self, directory: &Path, manifest: &str) -> Result<Package, Error> {
-        let copy = directory.join(self.directory_name());
+    /// Makes the package of this build, and returns the crate that Cargo takes for it. `manifest` is the text of
+    /// kvbench's `Cargo.toml`.
+    fn prepare(&self, manifest: &str) -> Result<Package, Error> {
+        let copy = self.copy_path();
         self.copy(&copy, manifest)?;
         self.choose_version(&copy)
     }
 
-    /// Builds kvbench with `package`, as [prepared](Self::prepare) in `directory`, and asks the program for its
-    /// description. Returns it with the version of the crate, and the place of a crate that is not on crates.io.
-    fn program(&self, directory: &Path, package: &Package) -> Result<(Program, String), Error> {
-        let Self { name, source, .. } = self;
-        let copy = directory.join(self.directory_name());
+    /// Builds kvbench with `package`, as [prepared](Self::prepare), and asks the program for its description. Returns it
+    /// with the version of the crate, and the place of a crate that is not on crates.io.
+    fn program(&self, package: &Package) -> Result<(Program, String), Error> {
+        let Self { name, source, directory, .. } = self;
+        let copy = self.copy_path();
         let version = match &source.source {
             CrateSource::Published(_) => package.version.clone(),
             place => format!("{} ({place})", package.version),
@@ -178,15 +180,15 @@ impl Build<'_> {
         Ok((describe(&program)?, version))
     }
 
-    /// Returns the name of the directory for this build.
-    fn directory_name(&self) -> String {
+    /// Returns the directory for this build's package.
+    fn copy_path(&self) -> PathBuf {
         let Self { name, source, .. } = self;
-        match &source.source {
+        self.directory.join(match &source.source {
             CrateSource::Published(version) => format!("{name}-{version}"),
             CrateSource::Directory(_) | CrateSource::Git { .. } => {
                 format!("{name}-{:08x}", crc32fast::hash(source.patch(name).as_bytes()))
             }
-        }
+        })
     }
 
     /// Makes the directory `copy` a package with links to kvbench's sources, and with a `Cargo.toml` that requires

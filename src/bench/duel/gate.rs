@@ -20,8 +20,8 @@ const NEGLIGIBLE: f64 = 0.001;
 /// Count per operation that is a loss if it was negligible before.
 const NOTICEABLE: f64 = 0.01;
 /// Largest standard deviation between blocks, of the logarithm of the ratio of both programs' counts, for which a gate
-/// decides. Of the ratio, because it is at hand in each duel; that of a program against itself would take a duel of its own,
-/// and a change that makes its own count vary is told (it decides nothing).
+/// decides. It is that of the ratio, which each duel measures; that of a program against itself would need a second duel.
+/// With a change that makes its own count vary, the gate cannot tell.
 const MAX_DEVIATION: f64 = 0.003;
 
 /// Verdict of a gate on the new program in one comparison.

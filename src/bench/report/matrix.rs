@@ -12,6 +12,7 @@
 use super::{
     comparison_group::{ComparisonGroup, Judged, contests, same_work},
     measured_cell::{self, Entry, State},
+    ranking::READS_LOSE_NOTHING,
     report_tables::Report,
     scenarios::{SCENARIOS, Scenario},
 };
@@ -253,7 +254,7 @@ impl<'r, 'a> Draft<'r, 'a> {
         let losses = own.and_then(|entry| comparability::loses_words(&entry.cell.target));
         let only_reads =
             first.is_some_and(|entry| !entry.may_lose()) && ptr::eq(scenario.measure, &THROUGHPUT);
-        let losses = losses.or(only_reads.then(|| "reads lose nothing".to_owned()));
+        let losses = losses.or(only_reads.then(|| READS_LOSE_NOTHING.to_owned()));
         let losses = losses.map_or(String::new(), |words| format!("; {words}"));
         let mut draft = Self {
             scenario,
@@ -327,7 +328,7 @@ impl<'r, 'a> Draft<'r, 'a> {
         Column { title, scope, level, losses, works, margin, verdict }
     }
 
-    /// Returns the cell of a store. `own`: all cells of the store in the report; one of them may be after a kill.
+    /// Returns the cell of a store. `own` are all cells of the store in the report.
     fn place(&self, label: &str, own: &[&Entry<'_>]) -> MatrixCell {
         if !self.stores.contains_key(label) {
             let (instead, words) = self.why_absent(label);

@@ -286,16 +286,16 @@ impl Entry<'_> {
 pub const PRICE_HEADS: [&str; 4] = ["Memory", "Disk", "Reopens in", "Recovers in"];
 
 /// Returns the price of a store in some of its cells as text: peak memory of the process with the engine, size of the
-/// files, time to open the store again after a close, and the same after a kill, from those and from `recovered`. Each is
-/// the largest median of its cells; empty if it was not measured.
-pub fn price(entries: &[&Entry<'_>], recovered: &[&Entry<'_>]) -> [String; 4] {
+/// files, time to open the store again after a close, and the same after a kill, which is measured in cells of its own: `all`
+/// are those of the store. Each is the largest median of its cells; empty if it was not measured.
+pub fn price(entries: &[&Entry<'_>], all: &[&Entry<'_>]) -> [String; 4] {
     let largest = |measure: &Metric, of: &[&Entry<'_>]| {
         let medians = of.iter().filter_map(|entry| Some(entry.spread(measure)?.median));
         let largest = medians.filter(|median| *median > 0.0).reduce(f64::max);
         largest.map_or(String::new(), |value| number_format::short(measure.unit, value))
     };
     let [memory, disk, reopening] = [&MEMORY, &DISK, &REOPEN].map(|measure| largest(measure, entries));
-    [memory, disk, reopening, largest(&RECOVERY, &[entries, recovered].concat())]
+    [memory, disk, reopening, largest(&RECOVERY, all)]
 }
 
 /// Planned number of keys in the course of a group of cells.

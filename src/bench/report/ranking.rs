@@ -308,6 +308,9 @@ impl<'r, 'a> Ranking<'r, 'a> {
     }
 }
 
+/// Words about work that only reads, in place of a loss.
+pub(super) const READS_LOSE_NOTHING: &str = "reads lose nothing";
+
 /// Returns the verdicts of a table's rankings as sentences without a final stop: one sentence for a single
 /// ranking; otherwise one for each, then one for each reason to leave out stores, with the rankings that it concerns
 /// unless it concerns all, and "reads lose nothing" if all rankings only read.
@@ -319,7 +322,7 @@ pub fn verdicts(rankings: &[Ranking<'_, '_>]) -> Vec<String> {
         left_out.push(format!("{} {verb} left out{of}: {reason}", listed(&stores)));
     }
     if rankings.iter().all(|ranking| ranking.reads_only) && !rankings.is_empty() {
-        left_out.push("reads lose nothing".to_owned());
+        left_out.push(READS_LOSE_NOTHING.to_owned());
     }
     match rankings {
         [only] => vec![std::iter::once(only.result()).chain(left_out).collect::<Vec<_>>().join("; ")],
@@ -403,7 +406,7 @@ impl RankedStore<'_, '_> {
             value: number_format::exact(ranking.measure.unit, self.spread.median),
             to_first: format!("{ratio}{interval}"),
             p99: p99.map_or(String::new(), |spread| number_format::short(P99.unit, spread.median)),
-            price: measured_cell::price(&[self.entry], &[]),
+            price: measured_cell::price(&[self.entry], &[self.entry]),
             is_winner: winner == Some(cell.id.as_str()),
             is_disturbed: run.disturbed_part(&cell.id).is_some(),
             is_near_floor: run.measurements(&cell.id).any(|one| one.near_floor == Some(true)),

@@ -102,9 +102,10 @@ fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell], single: &mut
         [] => cells.iter().any(|cell| takes_turns(cell)),
         places => places.iter().any(|place| takes_turns(place.entry.cell)),
     };
-    if !by_policy || !rankings.iter().all(is_compared) {
+    let has_title = !by_policy || !rankings.iter().all(is_compared);
+    if has_title {
         let _ = writeln!(text, "\n{name}: {}", unit(&entries));
-        let _ = writeln!(text, "{}\n", measured_cell::ratio(&entries));
+        let _ = writeln!(text, "{}", measured_cell::ratio(&entries));
     }
     let mut below = String::new();
     if by_policy {
@@ -121,12 +122,8 @@ fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell], single: &mut
     let (compared, others): (Vec<_>, Vec<_>) = rankings.into_iter().partition(is_compared);
     single.workloads += compared.len();
     let verdicts = verdicts(&single.extract(others));
-    for verdict in &verdicts {
-        let _ = writeln!(text, "verdict: {verdict}");
-    }
-    if !verdicts.is_empty() {
-        text.push('\n');
-    }
+    paragraph(text, "verdict: ", verdicts.iter().map(String::as_str).collect());
+    text.push_str(if has_title { "\n" } else { "" });
     text.push_str(&below);
     let expired = expired_read_notes::lines(run, cells);
     paragraph(text, "expired: ", expired.iter().map(String::as_str).collect());

@@ -5,6 +5,7 @@ use crate::engine::{
     Info, KeyRange, Kind, Loss, LossBound, LossClass, OpenFiles, OpenOptions, Result, Snapshot, Status,
     VisitPair, VisitValue, WriteOp, Writers,
     files::{self, FirstFile},
+    mutex::lock,
 };
 use crossbeam_utils::sync::ShardedLock;
 use redb::{
@@ -170,7 +171,7 @@ impl Redb {
     /// Commits `txn`, then makes its changes visible to reads.
     fn commit(&self, txn: WriteTransaction) -> Result<(), redb::Error> {
         txn.commit()?;
-        let opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let opening = lock(&self.opening);
         // No read waits meanwhile: this reads the root page, which has the size of the largest value in it.
         let table = Arc::new(self.db.begin_read()?.open_table(TABLE)?);
         let old = mem::replace(&mut *self.latest.write().unwrap_or_else(PoisonError::into_inner), table);
@@ -297,7 +298,7 @@ impl Engine for Redb {
     }
 
     fn sync(&self) -> Result<()> {
-        let _one = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = lock(&self.syncing);
         if !self.unsynced.swap(false, Ordering::AcqRel) {
             return Ok(());
         }

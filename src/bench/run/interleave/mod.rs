@@ -196,8 +196,8 @@ pub(super) fn page_cache_warning(
     let short = |bytes| number_format::short(Unit::Bytes, bytes);
     (files > memory).then(|| {
         format!(
-            "the files of the stores that take turns exceed memory: {} of data, together, in {}; they take pages of the page \
-             cache from each other; compare fewer --stores, or measure each alone with --repetitions",
+            "the files of the stores that take turns exceed memory ({} of data, {} of memory), so they take pages of the page \
+             cache from each other: compare fewer --stores, or measure each alone with --repetitions",
             short(files),
             short(memory)
         )
@@ -548,6 +548,26 @@ mod tests {
             reference: false,
             own_device: None,
         }
+    }
+
+    #[test]
+    fn files_of_stores_in_turns_beyond_memory_are_warned_of() {
+        let stores = ["rocksdb", "lmdb", "map"];
+        let mut cells = stores.map(|store| cell("reads", store, None));
+        // The third has no file.
+        cells[..2].iter_mut().for_each(|cell| cell.target.persistent = true);
+        let interleave = Interleave { detect: None, budget_seconds: 60.0, min_blocks: 0, is_default: false };
+        let both = 2.0 * cells[0].workload.most_bytes();
+        let warning = |comparisons: &[Comparison], memory: f64| {
+            page_cache_warning(comparisons, &cells, Some(memory as u64))
+        };
+        let mut all = comparisons(&cells, interleave, ENDLESS);
+        assert!(warning(&all, both - 1.0).is_some_and(|text| text.contains("exceed memory")));
+        assert_eq!(warning(&all, both + 1.0), None);
+        // In groups, one of the files is loaded at a time.
+        all[0].groups = vec![vec![2, 0], vec![2, 1]];
+        assert_eq!(warning(&all, both - 1.0), None);
+        assert_eq!(page_cache_warning(&all, &cells, None), None);
     }
 
     #[test]

@@ -49,9 +49,9 @@ pub struct Requirements {
     pub block_seconds: f64,
 }
 
-/// Runs each store alone, then all in turn in slices of growing length, and each alone again. Returns the length of slices, the time at their
-/// start that does not count, and the work of a block; `None` if each store has failed. `seconds` and
-/// `load_seconds` of the result are 0: the caller knows these times.
+/// Runs each store alone, then all in turn in slices of growing length, and each alone again. Returns the length of
+/// slices, the time at their start that does not count, and the work of a block; `None` if each store has failed.
+/// `seconds` and `load_seconds` of the result are 0: the caller knows these times.
 #[expect(clippy::cast_precision_loss, reason = "seconds")]
 pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Slicing> {
     let mut pilots: Vec<Pilot> = Vec::new();
