@@ -285,13 +285,11 @@ impl<'r> StepReader<'r> {
     }
 
     /// Answers the current request with the stored value of its next key (`None`: absent). Returns `Break` if no
-    /// request is left, if the replies have reached [`ReadLimits::reply`], or if the reply buffer has overflowed.
-    /// Returns `Break` too if the value would exceed [`ReadLimits::copy`]; the incomplete reply is then discarded.
+    /// request is left, if the replies have reached [`ReadLimits::reply`], or if the reply buffer has overflowed: the
+    /// request whose reply exceeded the limit is then complete. Returns `Break` too if the value would exceed
+    /// [`ReadLimits::copy`]; the incomplete reply is then discarded.
     #[inline]
     pub fn visit(&mut self, stored: Option<&[u8]>) -> ControlFlow<()> {
-        if self.reply.has_overflowed() {
-            return ControlFlow::Break(());
-        }
         let (len, copied) =
             (stored.map_or(0, <[u8]>::len), self.walked + self.reply.len() - self.reply_start);
         if len > self.limits.copy.saturating_sub(copied) {
@@ -310,13 +308,18 @@ impl<'r> StepReader<'r> {
             if spec.has(WHOLE_VALUE) {
                 self.walked += len;
             }
-            if !self.call.answer(read, args, self.clock.entry(stored), self.reply) {
+            let is_complete = self.call.answer(read, args, self.clock.entry(stored), self.reply);
+            // Nothing more of a reply that exceeded its limit is needed: its request ends.
+            if !is_complete && !self.reply.has_overflowed() {
                 return ControlFlow::Continue(());
             }
             self.hits.add(mem::take(&mut self.call).hits);
             self.end_request();
         }
-        if self.reply.len() >= self.limits.reply { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        match self.reply.has_overflowed() || self.reply.len() >= self.limits.reply {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
     }
 
     #[inline]

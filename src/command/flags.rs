@@ -38,7 +38,7 @@ pub const BLIND_WITHOUT_OPTIONS: Flags = 1 << 21;
 /// Flag of commands that may use very many keys, or take as long. Outside of a transaction, a write with this flag is
 /// executed apart from the other requests of its pipeline.
 pub const WHOLE_KEYSPACE: Flags = 1 << 22;
-/// Flag of commands that read the whole value of a key, or a large part of it.
+/// Flag of commands that read the whole value of a key, or a large part of it, to compute a short reply.
 pub const WHOLE_VALUE: Flags = 1 << 23;
 /// Flag of commands that are executed at once between MULTI and EXEC, and end the transaction.
 pub const ENDS_TRANSACTION: Flags = 1 << 24;

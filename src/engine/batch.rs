@@ -89,7 +89,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Returns a batch with the same writes and parts, but other values: `values` has one for each put, in order. Ends
-    /// of parts behind the last write are not copied, so [`Batch::client_ends`] of the result lacks the last part.
+    /// of parts behind the last write are not copied, so [`Batch::parts`] of the result lacks the last part.
     pub(super) fn with_values<'b>(&self, values: impl IntoIterator<Item = &'b [u8]>) -> Batch<'b>
     where
         'a: 'b,
@@ -146,7 +146,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Returns the writes of each part that was ended by [`Batch::end_part`], in order.
-    pub fn client_ends(&self) -> impl ExactSizeIterator<Item = &[WriteOp<'a>]> {
+    pub fn parts(&self) -> impl ExactSizeIterator<Item = &[WriteOp<'a>]> {
         let mut start = 0;
         self.parts.iter().map(move |&(end, _)| {
             let part = self.ops.get(start..end).unwrap_or_default();

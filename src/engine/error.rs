@@ -82,7 +82,8 @@ pub enum Error {
     /// the current values, may succeed.
     #[error("{engine}: others wrote the same keys meanwhile ({detail}); nothing was written; try again")]
     Conflict { engine: &'static str, detail: String },
-    /// The machines that hold the data do not reply, or not in time. Nothing was written.
+    /// The machines that hold the data do not reply, or not in time; or another program has locked the data. Nothing was
+    /// written.
     #[error("{engine} is not available: {detail}; nothing was written; try again")]
     Unavailable { engine: &'static str, detail: String },
     /// The reply to a write did not arrive. The write takes effect as a whole or not at all, but which of both is

@@ -214,14 +214,18 @@ pub fn sync_path(path: &Path) -> Result<()> {
     File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("sync", path))
 }
 
-/// Returns the number of bytes allocated on disk below `path` (a file or a directory). Files that vanish meanwhile,
-/// as compactions delete them, count as 0.
+/// Returns the number of bytes allocated on disk below `path` (a file or a directory, or a symbolic link to one). Files
+/// that vanish meanwhile (not directories), as compactions delete them, count as 0. Below `path`, symbolic links are not followed.
 ///
 /// # Errors
 ///
 /// [`Error::Io`] if a file or a directory below `path` cannot be examined.
 pub fn disk_size(path: &Path) -> Result<u64> {
-    let metadata = match fs::symlink_metadata(path) {
+    size_of_tree(path, fs::metadata(path))
+}
+
+fn size_of_tree(path: &Path, metadata: io::Result<Metadata>) -> Result<u64> {
+    let metadata = match metadata {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         Err(error) => return Err(Error::io("read", path)(error)),
@@ -231,7 +235,8 @@ pub fn disk_size(path: &Path) -> Result<u64> {
     }
     let mut total = 0;
     for entry in fs::read_dir(path).map_err(Error::io("read", path))? {
-        total += disk_size(&entry.map_err(Error::io("read", path))?.path())?;
+        let entry = entry.map_err(Error::io("read", path))?;
+        total += size_of_tree(&entry.path(), entry.metadata())?;
     }
     Ok(total)
 }
@@ -305,6 +310,7 @@ impl<'a> FirstDirectory<'a> {
             return Ok(Self { path, mark: None });
         }
         let at = path.join(MARK);
+        remove_other_mark(&at, path)?;
         let mark = open_locked(&at, path)?;
         // Checked again, because another process may have had the lock.
         if has_unfinished_start(path, engine) {
@@ -344,6 +350,21 @@ impl<'a> FirstDirectory<'a> {
             sync_path(self.path)?;
         }
         Ok(())
+    }
+}
+
+/// Removes the directory that an interrupted first start of an engine with [`FirstTree`] has left under the mark's name
+/// `at` in the directory `path`: it has no data of clients.
+fn remove_other_mark(at: &Path, path: &Path) -> Result<()> {
+    if !at.is_dir() {
+        return Ok(());
+    }
+    let locked = File::open(path).map_err(Error::io("open", path))?;
+    lock(&locked, path)?;
+    match fs::remove_dir_all(at) {
+        // Another process may have had the lock.
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", at)(error)),
+        _ => Ok(()),
     }
 }
 

@@ -140,7 +140,7 @@ pub trait Engine: Send + Sync {
     /// Writes each part of a batch ([`Batch::end_part`]) atomically and separately, parts with the same key in
     /// their order, and returns the outcome of each. Used with hash slots only: parts may be in different ones.
     fn write_parts(&self, batch: &Batch<'_>, sync: bool) -> Vec<Result<()>> {
-        batch.client_ends().map(|part| self.write(&Batch::of(part), sync)).collect()
+        batch.parts().map(|part| self.write(&Batch::of(part), sync)).collect()
     }
 
     /// Returns the hash slot of a key. Used only if transactions and batches are limited to keys of one slot

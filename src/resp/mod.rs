@@ -163,6 +163,9 @@ impl<'a> Args<'a> {
     }
 }
 
+/// Memory in bytes that a queued request takes besides its arguments: the position of its end, and its command.
+const REQUEST_BYTES: usize = 20;
+
 /// Requests copied out of the read buffer, as MULTI queues them.
 #[derive(Default)]
 pub struct OwnedRequests {
@@ -172,12 +175,14 @@ pub struct OwnedRequests {
 
 impl OwnedRequests {
     /// Appends a copy of the request and returns `true`. Returns `false` without a change if the requests would
-    /// then exceed `limit` bytes (0: no limit but the 4 GiB of positions), including 8 bytes for each argument.
+    /// then exceed `limit` bytes (0: no limit but the 4 GiB of positions), including 8 bytes for each argument and
+    /// [`REQUEST_BYTES`] for each request.
     pub fn push(&mut self, args: Args<'_>, limit: usize) -> bool {
         let most = if limit == 0 { u32::MAX as usize } else { limit.min(u32::MAX as usize) };
         let more: usize = args.from(0).map(<[u8]>::len).sum();
         let spans = (self.requests.spans.len() + args.len()) * size_of::<ArgRange>();
-        if self.bytes.len() + more + spans > most {
+        let requests = (self.requests.ends.len() + 1) * REQUEST_BYTES;
+        if self.bytes.len() + more + spans + requests > most {
             return false;
         }
         for arg in args.from(0) {

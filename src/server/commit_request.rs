@@ -111,7 +111,7 @@ impl Work for CommitRequest {
                 break;
             }
             *next += 1;
-            if reply.len() >= REPLY_SIZE || txn.has_reached_copy_limit() {
+            if reply.len() >= REPLY_SIZE || txn.has_reached_limit() {
                 break;
             }
         }

@@ -24,7 +24,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::{
-    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
+    io::{AsyncRead, AsyncWrite, ReadBuf},
     task::{spawn_blocking, yield_now},
     time::{Sleep, sleep, timeout},
 };
@@ -34,6 +34,12 @@ const PARTIAL_SIZE: usize = 16 << 10;
 
 /// Number of steps of a connection, such as refused requests, after which the worker serves other connections.
 const STEPS: u32 = 256;
+
+/// Time of a step after which the worker serves other connections before the next one.
+const LONG_STEP: Duration = Duration::from_millis(1);
+
+/// Maximum time to close the stream of a client that no longer reads: TLS ends with a last message.
+const MAX_CLOSE_TIME: Duration = Duration::from_secs(10);
 
 /// Error that ends a connection at once, without a further reply. QUIT, SHUTDOWN, a protocol error of RESP and the end
 /// of the client's stream are no such errors.
@@ -130,8 +136,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             self.send(&mut batch).await?;
             if self.session.after != AfterReply::Continue {
-                self.stream.shutdown().await?;
-                return Ok(());
+                return self.close().await;
             }
             self.release_buffers(batch);
             if full || self.kept_batch.is_some() {
@@ -205,6 +210,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn answer(&mut self, mut batch: Box<RequestBatch>) -> Result<Box<RequestBatch>, ConnectionEnd> {
         let mut steps = 0_u32;
         let mut begun = None;
+        let mut yields = false;
         loop {
             if !self.session.authenticated && self.local.shared.context.live.password().is_none() {
                 // The password was removed after the client connected.
@@ -217,6 +223,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             batch.look_up(&shared.commands, &shared.context.store, self.session.space);
             self.local.stats().commands.fetch_add(batch.requests.len() as u64, Ordering::Relaxed);
             while let Some(step) = self.next_step(&batch) {
+                if mem::take(&mut yields) {
+                    yield_now().await;
+                }
                 if self.session.client().is_killed() {
                     return Err(CloseReason::Killed.into());
                 }
@@ -231,7 +240,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     Box::pin(self.pause(time, &mut batch)).await?;
                 }
                 let is_midway = self.progress.has_begun();
-                begun = begin.account(&self.local, &self.session, &mut batch, is_midway);
+                let time;
+                (begun, time) = begin.account(&self.local, &self.session, &mut batch, is_midway);
                 request_stats::apply_reply_mode(&mut self.session, &mut batch, begin, is_midway);
                 if let Some(wait) = self.session.wait.take() {
                     Box::pin(self.wait_for_sync(wait, begin.reply_len(), &mut batch)).await?;
@@ -246,9 +256,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     return Ok(batch);
                 }
                 steps += 1;
-                if is_midway || steps.is_multiple_of(STEPS) {
-                    yield_now().await;
-                }
+                yields = is_midway || time >= LONG_STEP || steps.is_multiple_of(STEPS);
             }
             self.decoder.retire(&mut batch.input, &mut batch.requests);
             if let Err(error) = decoded {
@@ -271,9 +279,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.send(&mut batch).await?;
             return Err(ConnectionEnd::Foreign(foreign));
         }
-        batch.reply.error(format!("ERR {error}"));
+        if self.session.replies == ReplyMode::On {
+            batch.reply.error(format!("ERR {error}"));
+        }
         self.session.after = AfterReply::Close;
         Ok(batch)
+    }
+
+    /// Closes the stream after the last reply. Gives up after [`MAX_CLOSE_TIME`], CLIENT KILL or `--timeout`.
+    async fn close(&mut self) -> Result<(), ConnectionEnd> {
+        let Self { stream, idle, .. } = self;
+        let close = poll_fn(|cx| {
+            let closed = Pin::new(&mut *stream).poll_shutdown(cx);
+            idle.on_poll(cx, closed)
+        });
+        Ok(timeout(MAX_CLOSE_TIME, close).await.unwrap_or(Ok(()))?)
     }
 
     fn next_step(&self, batch: &RequestBatch) -> Option<Step> {

@@ -78,14 +78,14 @@ impl StepStart {
 
     /// Updates counters, SLOWLOG, LATENCY and MONITOR for the requests that were answered since the start of the step.
     /// `is_midway` is `true` if a part of the request after them was executed too: it has its share of the time of the
-    /// step, and what was done of it is returned for the next step.
+    /// step, and what was done of it is returned for the next step. Also returns the time of the step.
     pub fn account(
         self,
         local: &WorkerState,
         session: &Session,
         batch: &mut RequestBatch,
         is_midway: bool,
-    ) -> Option<Begun> {
+    ) -> (Option<Begun>, Duration) {
         let now = Instant::now();
         let ran = batch.next.saturating_sub(self.first);
         let time = now.saturating_duration_since(self.time);
@@ -95,7 +95,7 @@ impl StepStart {
             None => Begun { start: self.time, share: each },
         });
         if ran == 0 {
-            return begun;
+            return (begun, time);
         }
         let end = self.first + ran;
         let mut at = self.first;
@@ -131,7 +131,7 @@ impl StepStart {
                 }
             }
         }
-        begun
+        (begun, time)
     }
 
     /// Returns `true` if requests for the command are executed in the current state of the session, neither queued

@@ -119,8 +119,9 @@ pub(super) fn next_step(
             Step { requests: first..end, is_large, ..step(StepKind::Write) }
         }
         Handler::Transaction(command) => {
-            let is_large = transaction
-                .is_some_and(|queued| queued.bytes() > MAX_EXEC_ON_WORKER || queued.uses_all_keys());
+            let is_large = is_large
+                || transaction
+                    .is_some_and(|queued| queued.bytes() > MAX_EXEC_ON_WORKER || queued.takes_long());
             Step { is_large, ..step(StepKind::Transaction(command)) }
         }
         Handler::Keyspace(run) => step(StepKind::Keyspace(run)),

@@ -75,6 +75,7 @@ fn requests_are_divided_into_steps_before_they_run() {
         ("GET a\r\nSET a 1\r\nGET a\r\nDEL a\r\nGET a\r\n".into(), &[("Read", 1), ("Write", 3), ("Read", 1)]),
         ("SET a 1\r\nFLUSHALL\r\nSET b 1\r\n".into(), &[("Write", 1), ("large Write", 1), ("Write", 1)]),
         (format!("SET a 1\r\nSET b {large}\r\nGET a\r\n"), &[("Write", 1), ("large Write", 1), ("Read", 1)]),
+        (format!("WATCH a {large}\r\nWATCH a\r\n"), &[("large Transaction", 1), ("Transaction", 1)]),
         (
             "PING\r\nKEYS *\r\nCOMMAND\r\nINFO\r\nLATENCY HISTOGRAM\r\nMULTI\r\nNONE\r\nGET\r\n".into(),
             &[
@@ -92,6 +93,18 @@ fn requests_are_divided_into_steps_before_they_run() {
         let found = plan(ClientMode::Normal, &requests);
         assert!(found.iter().map(|(kind, count)| (&**kind, *count)).eq(steps.iter().copied()), "{found:?}");
     }
+}
+
+/// Each BITCOUNT of a commit may read a value of any length, and other writes wait.
+#[test]
+fn a_commit_ends_after_much_that_it_has_read() {
+    let store = store_with(&[(b"large", 20 << 20)]);
+    let batch = received("SET a 1\r\nBITCOUNT large\r\nBITCOUNT large\r\nBITCOUNT large\r\nSET b 1\r\n");
+    let planned = step(&batch, &store);
+    assert_eq!(planned.requests, 0..5);
+    let mut request = CommitRequest::new(Box::new(batch), planned, Progress::default(), None);
+    store.commit(slice::from_mut(&mut request));
+    assert_eq!(request.batch.next, 3);
 }
 
 #[test]

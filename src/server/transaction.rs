@@ -3,7 +3,7 @@
 use crate::{
     command::{
         self, Done, Handler, KeyHits, Progress, Spec, StatsIndex, chosen_protocol, execute,
-        flags::{CHOOSES_PROTOCOL, NO_MULTI, SELECTS_DATABASE, WHOLE_KEYSPACE},
+        flags::{CHOOSES_PROTOCOL, NO_MULTI, SELECTS_DATABASE, WHOLE_KEYSPACE, WHOLE_VALUE},
     },
     resp::{Args, OwnedRequests, Reply},
     store::{Database, Store, Txn, Watch},
@@ -215,6 +215,11 @@ impl Transaction {
         self.has(|spec| spec.has(WHOLE_KEYSPACE))
     }
 
+    /// Returns `true` if a queued request may read very many keys, or a whole value of any length.
+    pub fn takes_long(&self) -> bool {
+        self.has(|spec| spec.has(WHOLE_KEYSPACE | WHOLE_VALUE))
+    }
+
     /// Returns `true` if the commit job is EXEC, no key is watched, and each queued request writes without reading a
     /// key.
     pub fn is_blind(&self) -> bool {
@@ -317,9 +322,13 @@ impl Transaction {
     }
 }
 
+/// Memory in bytes that a watched key takes besides its two copies, about: an entry in the set of the client and one in
+/// that of the store.
+const WATCH_BYTES: usize = 200;
+
 /// Returns the memory of a watched key in bytes.
 fn watched_bytes(key: &[u8]) -> usize {
-    key.len() + size_of::<Watch>()
+    2 * key.len() + WATCH_BYTES
 }
 
 /// Requests that EXEC has executed, with the replies of those that read or write keys.

@@ -84,7 +84,7 @@ impl Backoff {
 
 impl Store {
     /// Runs the commit requests of `group` in order and commits all their writes, synced under `always`: as one atomic
-    /// batch, or as several if the requests copy more than about 32 MiB of keys and values. If a commit fails and the
+    /// batch, or as several if the requests copy or read more than about 32 MiB of keys and values. If a commit fails and the
     /// engine has rolled it back, the halves of its requests are tried, so that in the end only those requests fail that
     /// cannot be written alone either. A commit that has read what other processes changed meanwhile is executed again.
     /// With hash slots, each commit request is committed separately.
@@ -129,7 +129,7 @@ impl Store {
         });
     }
 
-    /// Commits a group: in one commit, unless its requests copy very much ([`Txn::has_reached_copy_limit`]); then in
+    /// Commits a group: in one commit, unless its requests copy or read very much ([`Txn::has_reached_limit`]); then in
     /// several, one after the other.
     fn commit_group<W: Work>(&self, mut group: &mut [W]) {
         while !group.is_empty() {
@@ -201,16 +201,16 @@ impl Store {
     /// Runs blind commit requests and writes each of their requests separately. Returns the outcome of each request,
     /// and for each commit request the number of requests up to its end.
     fn try_commit_blind<W: Work>(&self, works: &mut [&mut W]) -> (Vec<Result<(), Error>>, Vec<usize>) {
-        let (arena, own) = (Bump::new(), self.own());
-        let (mut txn, mut ends) = (Txn::new(self, &arena, Batch::default(), own), Vec::new());
+        let (arena, markers) = (Bump::new(), self.markers());
+        let (mut txn, mut ends) = (Txn::new(self, &arena, Batch::default(), markers), Vec::new());
         for work in works {
             work.run(&mut txn);
             txn.end_part();
-            ends.push(txn.parts());
+            ends.push(txn.part_count());
         }
-        let CommitPayload { batch, deadlines, own, .. } = txn.into_written();
+        let CommitPayload { batch, deadlines, markers, .. } = txn.into_payload();
         let outcomes = self.engine().write_parts(&batch, self.policy.is(Fsync::Always));
-        self.note(&deadlines, own);
+        self.note(&deadlines, markers);
         let is_written = outcomes.iter().any(Result::is_ok);
         let mut reported = None;
         let outcomes = outcomes.into_iter().map(|outcome| {
@@ -337,8 +337,8 @@ impl Store {
     ) -> Result<(), Error> {
         let Scratch { arena, batch } = scratch;
         arena.reset();
-        let own = self.own();
-        let mut txn = Txn::new(self, arena, mem::take(batch).recycle(), own);
+        let markers = self.markers();
+        let mut txn = Txn::new(self, arena, mem::take(batch).recycle(), markers);
         if self.commits_concurrently() {
             let mut keys = Vec::new();
             group.iter().for_each(|work| work.keys_to_read(&mut keys));
@@ -346,14 +346,14 @@ impl Store {
         }
         for (index, work) in group.iter_mut().enumerate() {
             // The first one always runs, however much memory for copies is left from the previous commit.
-            if index > 0 && txn.has_reached_copy_limit() {
+            if index > 0 && txn.has_reached_limit() {
                 break;
             }
             *count = index + 1;
             work.run(&mut txn);
             txn.end_part();
         }
-        let CommitPayload { batch: written, deadlines, own, touched, transaction } = txn.into_written();
+        let CommitPayload { batch: written, deadlines, markers, touched, transaction } = txn.into_payload();
         let outcome = match (written.is_empty(), transaction) {
             // The engine checks whether the reads were consistent, and of one hash slot.
             (true, Some(transaction)) if self.is_sharded() => Ok(transaction.commit(&written)?),
@@ -362,7 +362,7 @@ impl Store {
             (false, None) => self.write(&written),
         };
         match &outcome {
-            Ok(()) => self.note(&deadlines, own),
+            Ok(()) => self.note(&deadlines, markers),
             // The group may be retried, and must not see its own changes as those of another client.
             Err(_) if !touched.is_empty() => self.watches.revert_versions(&touched),
             Err(_) => {}

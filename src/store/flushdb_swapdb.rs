@@ -26,7 +26,7 @@ impl<'g> Txn<'g> {
         if self.store().is_sharded() {
             return self.flush_database_by_slot();
         }
-        if !self.own().contains(MarkerRecords::KEY_HEADERS) {
+        if !self.markers().contains(MarkerRecords::KEY_HEADERS) {
             // No key has a key header, so all keys are of database 0.
             return if self.space() == Database::default() { self.clear() } else { Ok(()) };
         }

@@ -16,8 +16,9 @@ use bumpalo::Bump;
 use std::{collections::HashSet, ops::ControlFlow};
 
 /// Size in bytes of the copies of keys and values, with the unused rest of their memory, from which further requests
-/// wait for the next commit. A SETBIT copies the whole value.
-const MAX_COPIED: usize = 32 << 20;
+/// wait for the next commit; also that of the values that were read. A SETBIT copies the whole value, and a BITCOUNT
+/// reads it.
+const MAX_COPIED_OR_READ: usize = 32 << 20;
 
 /// Reads and writes of a commit group before its commit: reads see the group's own writes, then the engine's
 /// current state or, if other processes may write to the same data, the engine's transaction. `'g` is the lifetime of
@@ -25,20 +26,22 @@ const MAX_COPIED: usize = 32 << 20;
 pub struct Txn<'g> {
     store: &'g Store,
     arena: &'g Bump,
+    /// Total length of the values that were read.
+    read_bytes: usize,
     batch: Batch<'g>,
-    overlay: Option<WriteSet<'g>>,
-    fault: Option<&'g str>,
+    write_set: Option<WriteSet<'g>>,
+    read_only_cause: Option<&'g str>,
     min_key: usize,
     max_key: usize,
     space: Database,
-    moment: ExpirationClock,
+    clock: ExpirationClock,
     /// Expiration times that the commit group has set, each with its stored key.
     deadlines: Vec<(u64, &'g [u8])>,
     /// Marker records that the data hold, including those that the commit group writes.
-    own: MarkerRecords,
-    /// Marker records (expiration times, key headers in use) of the data before the commit group; if `own` differs at
+    markers: MarkerRecords,
+    /// Marker records (expiration times, key headers in use) of the data before the commit group; if `markers` differs at
     /// the end, the store's set is updated after the commit.
-    own_before: MarkerRecords,
+    markers_before: MarkerRecords,
     /// `true` if any client watches keys (WATCH).
     watched: bool,
     /// Marks of watched keys as modified by the commit group.
@@ -51,23 +54,24 @@ pub struct Txn<'g> {
 }
 
 impl<'g> Txn<'g> {
-    pub(super) fn new(store: &'g Store, arena: &'g Bump, batch: Batch<'g>, own: MarkerRecords) -> Self {
+    pub(super) fn new(store: &'g Store, arena: &'g Bump, batch: Batch<'g>, markers: MarkerRecords) -> Self {
         let (min_key, max_key) = store.engine().key_limits();
-        let (fault, watched) = (store.read_only_cause(), store.watches.any());
-        let (space, moment, deadlines) = (Database::default(), ExpirationClock::default(), Vec::new());
+        let (read_only_cause, watched) = (store.read_only_cause(), store.watches.any());
+        let (space, clock, deadlines) = (Database::default(), ExpirationClock::default(), Vec::new());
         Self {
             store,
             arena,
+            read_bytes: 0,
             batch,
-            overlay: None,
-            fault,
+            write_set: None,
+            read_only_cause,
             min_key,
             max_key,
             space,
-            moment,
+            clock,
             deadlines,
-            own,
-            own_before: own,
+            markers,
+            markers_before: markers,
             watched,
             touched: Vec::new(),
             shared: store.is_shared(),
@@ -75,10 +79,10 @@ impl<'g> Txn<'g> {
         }
     }
 
-    pub(super) fn into_written(self) -> CommitPayload<'g> {
-        let own = (self.own != self.own_before).then_some(self.own);
+    pub(super) fn into_payload(self) -> CommitPayload<'g> {
+        let markers = (self.markers != self.markers_before).then_some(self.markers);
         let Self { batch, deadlines, touched, transaction, .. } = self;
-        CommitPayload { batch, deadlines, own, touched, transaction }
+        CommitPayload { batch, deadlines, markers, touched, transaction }
     }
 
     pub(super) fn store(&self) -> &'g Store {
@@ -91,26 +95,26 @@ impl<'g> Txn<'g> {
     }
 
     /// Returns the marker records that the data hold, including those that the commit group writes.
-    pub(super) fn own(&self) -> MarkerRecords {
-        self.own
+    pub(super) fn markers(&self) -> MarkerRecords {
+        self.markers
     }
 
     /// Returns the write set of the commit group, and the clock of the commit request that is running.
-    pub(super) fn own_writes(&mut self) -> (&WriteSet<'g>, &ExpirationClock) {
-        let Self { batch, moment, overlay, .. } = self;
-        (overlay.get_or_insert_with(|| WriteSet::of(batch)), moment)
+    pub(super) fn write_set_and_clock(&mut self) -> (&WriteSet<'g>, &ExpirationClock) {
+        let Self { batch, clock, write_set, .. } = self;
+        (write_set.get_or_insert_with(|| WriteSet::of(batch)), clock)
     }
 
     /// Returns the write set of the commit group, the clock of the commit request that is running, and the source to
     /// scan below the write set.
     pub(super) fn layers(&mut self) -> Result<(&WriteSet<'g>, &ExpirationClock, Source<'_, 'g>), Error> {
         self.begin()?;
-        let Self { batch, moment, overlay, transaction, .. } = self;
+        let Self { batch, clock, write_set, transaction, .. } = self;
         let below = match transaction {
             Some(transaction) => Source::Shared(&mut **transaction, self.store.info().capabilities.ordered),
             None => self.store.source(),
         };
-        Ok((overlay.get_or_insert_with(|| WriteSet::of(batch)), moment, below))
+        Ok((write_set.get_or_insert_with(|| WriteSet::of(batch)), clock, below))
     }
 
     /// Begins the engine's transaction, if other processes may write to the same data and none was begun yet.
@@ -138,14 +142,14 @@ impl<'g> Txn<'g> {
     /// Ends a commit request: the next one has its own reading of the clock, and begins in database 0.
     pub(super) fn end_part(&mut self) {
         self.batch.end_part();
-        self.moment = ExpirationClock::default();
+        self.clock = ExpirationClock::default();
         self.space = Database::default();
     }
 
-    /// Returns `true` if the copies of keys and values for this commit take 32 MiB or more: further requests
-    /// then wait for the next commit.
-    pub fn has_reached_copy_limit(&self) -> bool {
-        self.arena.allocated_bytes() >= MAX_COPIED
+    /// Returns `true` if the copies of keys and values for this commit take 32 MiB or more, or if so much was read: further
+    /// requests then wait for the next commit.
+    pub fn has_reached_limit(&self) -> bool {
+        self.arena.allocated_bytes().max(self.read_bytes) >= MAX_COPIED_OR_READ
     }
 
     /// Ends a request that is followed by others of the same commit request. Returns `true` if the store has hash
@@ -160,8 +164,8 @@ impl<'g> Txn<'g> {
 
     /// Returns the number of parts of the write batch that were ended: commit requests and, with hash slots, each
     /// request that other requests of its commit request follow.
-    pub(super) fn parts(&self) -> usize {
-        self.batch.client_ends().len()
+    pub(super) fn part_count(&self) -> usize {
+        self.batch.parts().len()
     }
 
     /// Selects the database of the following reads and writes, until the commit request ends.
@@ -176,7 +180,7 @@ impl<'g> Txn<'g> {
 
     /// Returns the time against which expirations of this commit request are checked, in milliseconds since 1970.
     pub fn now(&self) -> u64 {
-        self.moment.now()
+        self.clock.now()
     }
 
     /// Calls `f` with the value of `key`, as left by the earlier commands of the group.
@@ -202,7 +206,7 @@ impl<'g> Txn<'g> {
     }
 
     fn entry_of<R>(&mut self, stored: &[u8], f: impl FnOnce(Option<Entry<'_>>) -> R) -> Result<R, Error> {
-        self.read_stored(stored, |moment, value| f(moment.entry(value)))
+        self.read_stored(stored, |clock, value| f(clock.entry(value)))
     }
 
     fn read_stored<R>(
@@ -212,17 +216,21 @@ impl<'g> Txn<'g> {
     ) -> Result<R, Error> {
         let store = self.store;
         self.begin()?;
-        let Self { batch, moment, overlay, transaction, .. } = self;
-        let overlay = overlay.get_or_insert_with(|| WriteSet::of(batch));
-        if let Some(value) = overlay.get(stored) {
-            return Ok(f(moment, value?));
+        let Self { batch, clock, write_set, transaction, read_bytes, .. } = self;
+        let f = |clock: &ExpirationClock, value: Option<&[u8]>| {
+            *read_bytes += value.map_or(0, <[u8]>::len);
+            f(clock, value)
+        };
+        let write_set = write_set.get_or_insert_with(|| WriteSet::of(batch));
+        if let Some(value) = write_set.get(stored) {
+            return Ok(f(clock, value?));
         }
-        if overlay.cleared {
-            return Ok(f(moment, None));
+        if write_set.cleared {
+            return Ok(f(clock, None));
         }
         let (mut f, mut result) = (Some(f), None);
         let visit: &mut engine::VisitValue<'_> = &mut |_, value| {
-            result = f.take().map(|f| f(moment, value));
+            result = f.take().map(|f| f(clock, value));
             ControlFlow::Continue(())
         };
         match transaction {
@@ -281,7 +289,7 @@ impl<'g> Txn<'g> {
         let plain = self.space == Database::default()
             && !key_value_headers::may_have_header(key)
             && !key_value_headers::may_have_header(value)
-            && self.fault.is_none()
+            && self.read_only_cause.is_none()
             && (self.min_key..=self.max_key).contains(&key.len());
         if !plain {
             return self.put_slow_path(key, value);
@@ -311,8 +319,8 @@ impl<'g> Txn<'g> {
 
     /// Appends a marker record to the write batch, unless it exists.
     #[cold]
-    fn put_marker(&mut self, own: MarkerRecords) {
-        if let Some(key) = self.own.add(own) {
+    fn put_marker(&mut self, markers: MarkerRecords) {
+        if let Some(key) = self.markers.add(markers) {
             self.push_untracked(engine::WriteOp::Put { key, value: b"1" });
         }
     }
@@ -370,8 +378,7 @@ impl<'g> Txn<'g> {
     /// come, or `None` if there is no value, or one that does not expire.
     pub(super) fn delete_if_expired(&mut self, stored: &'g [u8]) -> Result<Option<Expires>, Error> {
         self.check_writable()?;
-        let found =
-            self.read_stored(stored, |moment, value| value.and_then(|value| moment.expires(value)))?;
+        let found = self.read_stored(stored, |clock, value| value.and_then(|value| clock.expires(value)))?;
         if found == Some(Expires::Past) {
             self.push_untracked(engine::WriteOp::Delete { key: stored });
         }
@@ -389,7 +396,7 @@ impl<'g> Txn<'g> {
         self.push(engine::WriteOp::Clear);
         self.deadlines.clear();
         if !self.shared {
-            self.own = MarkerRecords::default();
+            self.markers = MarkerRecords::default();
         }
         Ok(())
     }
@@ -448,10 +455,10 @@ impl<'g> Txn<'g> {
         }
         self.watched = true;
         let shared = self.shared;
-        let found = self.read_stored(stored, |moment, value| {
+        let found = self.read_stored(stored, |clock, value| {
             // Without other processes that write, the digest is not needed, and values may be long.
             let digest = if shared { watches.digest(value) } else { 0 };
-            (digest, moment.entry(value).map_or(0, |entry| entry.deadline))
+            (digest, clock.entry(value).map_or(0, |entry| entry.deadline))
         });
         let (digest, deadline) = match found {
             // Writes of an unreadable value are detected by the version of the key.
@@ -498,14 +505,14 @@ impl<'g> Txn<'g> {
     #[inline]
     fn push_untracked(&mut self, op: engine::WriteOp<'g>) {
         self.batch.push(op);
-        if let Some(overlay) = &mut self.overlay {
-            overlay.apply(op);
+        if let Some(write_set) = &mut self.write_set {
+            write_set.apply(op);
         }
     }
 
     #[inline]
     pub(super) fn check_writable(&self) -> Result<(), Error> {
-        match self.fault {
+        match self.read_only_cause {
             None => Ok(()),
             Some(cause) => Err(Error::ReadOnly(cause.into())),
         }

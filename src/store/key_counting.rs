@@ -32,8 +32,8 @@ impl Store {
         if !self.info().capabilities.constant_count {
             return Ok(None);
         }
-        let own = self.own();
-        if own == MarkerRecords::default() {
+        let markers = self.markers();
+        if markers == MarkerRecords::default() {
             let keys = self.engine().count()?;
             let count = KeyStats { keys, ..KeyStats::default() };
             return Ok(Some((keys > 0).then_some((0, count)).into_iter().collect()));
@@ -54,7 +54,7 @@ impl Store {
     /// Counts all keys one by one. Returns `None` if the time limit, measured from `begin`, is over before the end. The
     /// scan may stop at any key: a part of an unordered engine may have very many.
     fn count_all(&self, begin: Instant) -> Result<Option<KeyCounts>, Error> {
-        let (mut counts, moment) = (KeyCounts::new(), ExpirationClock::default());
+        let (mut counts, clock) = (KeyCounts::new(), ExpirationClock::default());
         let (mut visited, mut is_late) = (0_u64, false);
         self.reads.scan_each(KeyRange::ALL, &mut |stored, value| {
             visited += 1;
@@ -70,7 +70,7 @@ impl Store {
             count.keys += 1;
             if deadline > 0 {
                 count.expires += 1;
-                count.ttl_sum_ms += deadline.saturating_sub(moment.now());
+                count.ttl_sum_ms += deadline.saturating_sub(clock.now());
             }
             ControlFlow::Continue(())
         })?;

@@ -78,18 +78,18 @@ impl<'s> StoreKeyspace<'s> {
 
 impl Keyspace for StoreKeyspace<'_> {
     fn get_many(&mut self, keys: &[&[u8]], visit: &mut VisitLookup<'_>) -> Result<(), Error> {
-        let (arena, moment) = (bumpalo::Bump::new(), ExpirationClock::default());
+        let (arena, clock) = (bumpalo::Bump::new(), ExpirationClock::default());
         let stored: Vec<_> = keys.iter().map(|key| self.space.encode_key(key, &arena)).collect();
         self.store.read_long(&stored, &mut |index, value| {
-            visit(index, moment.entry(value));
+            visit(index, clock.entry(value));
             ControlFlow::Continue(())
         })
     }
 
     fn scan(&mut self, range: KeyRange<'_>, visit: &mut VisitEntry<'_>) -> Result<(), Error> {
-        let moment = ExpirationClock::default();
+        let clock = ExpirationClock::default();
         Ok(raw_scan::scan(self.store.source(), self.space, range, &mut |_, key, value| {
-            moment.each(value).map_or(ControlFlow::Continue(()), |entry| visit(key, entry))
+            clock.each(value).map_or(ControlFlow::Continue(()), |entry| visit(key, entry))
         })?)
     }
 
@@ -98,9 +98,9 @@ impl Keyspace for StoreKeyspace<'_> {
     }
 
     fn sample(&mut self, random: u64, visit: &mut VisitEntry<'_>) -> Result<(), Error> {
-        let moment = ExpirationClock::default();
+        let clock = ExpirationClock::default();
         Ok(raw_scan::sample(self.store.source(), self.space, random, &mut |_, key, value| {
-            moment.each(value).map_or(ControlFlow::Continue(()), |entry| visit(key, entry))
+            clock.each(value).map_or(ControlFlow::Continue(()), |entry| visit(key, entry))
         })?)
     }
 
@@ -109,9 +109,9 @@ impl Keyspace for StoreKeyspace<'_> {
     }
 
     fn walk(&mut self, cursor: u64, count: usize, visit: &mut VisitEntry<'_>) -> Result<u64, Error> {
-        let moment = ExpirationClock::default();
+        let clock = ExpirationClock::default();
         self.store.walk(self.space, cursor, count, &mut |_, key, value| {
-            moment.each(value).map_or(ControlFlow::Continue(()), |entry| visit(key, entry))
+            clock.each(value).map_or(ControlFlow::Continue(()), |entry| visit(key, entry))
         })
     }
 }

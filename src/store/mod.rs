@@ -197,7 +197,7 @@ pub struct Store {
     watches: WatchTable,
     counted: CachedKeyStats,
     /// Marker records (of expirations and of key headers) that the data hold, as [`MarkerRecords::bits`].
-    own: AtomicU8,
+    markers: AtomicU8,
 }
 
 /// Default age of the oldest unsynced write from which `everysec` delays new writes until the running sync ends;
@@ -230,11 +230,11 @@ impl Store {
             unordered_scans: UnorderedScans::default(),
             watches: WatchTable::default(),
             counted: CachedKeyStats::default(),
-            own: AtomicU8::new(0),
+            markers: AtomicU8::new(0),
         };
         if store.is_shared() {
             // Other processes may create any of the marker records.
-            store.own.store(MarkerRecords::everything().bits(), Ordering::Relaxed);
+            store.markers.store(MarkerRecords::everything().bits(), Ordering::Relaxed);
             store.expiry.request_full_scan();
         } else {
             store.load_markers();
@@ -346,10 +346,10 @@ impl Store {
     /// Returns the number of keys of the database `space`. The engine's own count can be used only if no key has a
     /// key header; otherwise all keys are scanned.
     pub(crate) fn count_keys(&self, space: Database) -> Result<u64, Error> {
-        let own = self.own();
-        if !own.contains(MarkerRecords::KEY_HEADERS) {
-            let all = if space == Database::default() { self.engine().count()? } else { own.len() };
-            return Ok(all.saturating_sub(own.len()));
+        let markers = self.markers();
+        if !markers.contains(MarkerRecords::KEY_HEADERS) {
+            let all = if space == Database::default() { self.engine().count()? } else { markers.len() };
+            return Ok(all.saturating_sub(markers.len()));
         }
         let mut count = 0;
         raw_scan::scan(self.source(), space, KeyRange::ALL, &mut |_, _, _| {
@@ -361,16 +361,16 @@ impl Store {
 
     /// Returns the marker records that the data hold.
     #[inline]
-    fn own(&self) -> MarkerRecords {
-        MarkerRecords::from_bits(self.own.load(Ordering::Relaxed))
+    fn markers(&self) -> MarkerRecords {
+        MarkerRecords::from_bits(self.markers.load(Ordering::Relaxed))
     }
 
     /// Keeps in memory the expiration times that a commit has set, each with its stored key, and the marker records
     /// that the data hold after the commit (`None` if unchanged).
     #[inline]
-    fn note(&self, deadlines: &[(u64, &[u8])], own: Option<MarkerRecords>) {
-        if let Some(own) = own {
-            self.own.store(own.bits(), Ordering::Relaxed);
+    fn note(&self, deadlines: &[(u64, &[u8])], markers: Option<MarkerRecords>) {
+        if let Some(markers) = markers {
+            self.markers.store(markers.bits(), Ordering::Relaxed);
         }
         self.expiry.note(deadlines);
     }
@@ -378,23 +378,23 @@ impl Store {
     /// Reads which marker records the data hold. If that fails, takes them all for present and makes the store
     /// read-only.
     fn load_markers(&self) {
-        let mut own = MarkerRecords::default();
+        let mut markers = MarkerRecords::default();
         let keys = MarkerRecords::ALL.map(|(_, key)| key);
         let found = self.reads.read_each(&keys, &mut |index, value| {
             // A record whose value cannot be read exists, or may exist.
             if let (Some((record, _)), Ok(Some(_)) | Err(_)) = (MarkerRecords::ALL.get(index), value) {
-                own.add(*record);
+                markers.add(*record);
             }
         });
         if let Err(error) = found.map_err(Error::from) {
             // With all records set, no key is taken for absent, and a read-only store writes nothing that relies on
             // them.
             log::error!("cannot read the records of databases and deadlines: {error}");
-            own = MarkerRecords::everything();
+            markers = MarkerRecords::everything();
             let _first = self.fault.set(error.to_string());
         }
-        self.own.store(own.bits(), Ordering::Relaxed);
-        if own.contains(MarkerRecords::EXPIRATIONS) {
+        self.markers.store(markers.bits(), Ordering::Relaxed);
+        if markers.contains(MarkerRecords::EXPIRATIONS) {
             self.expiry.request_full_scan();
         }
     }

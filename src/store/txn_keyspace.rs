@@ -21,22 +21,22 @@ impl Txn<'_> {
         visit: &mut VisitUnfiltered<'_>,
     ) -> Result<(), Error> {
         let space = self.space();
-        let (own, moment, below) = self.layers()?;
+        let (write_set, clock, below) = self.layers()?;
         let mut after = ControlFlow::Continue(());
-        if !own.cleared {
+        if !write_set.cleared {
             raw_scan::scan(below, space, range, &mut |stored, key, value| {
-                if !own.values.contains_key(stored) {
-                    after = visit(stored, key, moment.each(value));
+                if !write_set.values.contains_key(stored) {
+                    after = visit(stored, key, clock.each(value));
                 }
                 after
             })?;
         }
-        for stored in own.values.iter().filter_map(|(stored, value)| value.map(|_| stored)) {
+        for stored in write_set.values.iter().filter_map(|(stored, value)| value.map(|_| stored)) {
             if after.is_break() {
                 break;
             }
             if let Some(key) = space.decode_key(stored).filter(|key| range.contains(key)) {
-                after = visit(stored, key, own.entry(stored, moment));
+                after = visit(stored, key, write_set.entry(stored, clock));
             }
         }
         Ok(())
@@ -65,10 +65,10 @@ impl Keyspace for Txn<'_> {
             return Ok(count);
         }
         let (store, space) = (self.store(), self.space());
-        let (own, moment) = self.own_writes();
-        let ours = own.values.iter().filter(|(stored, _)| space.decode_key(stored).is_some());
-        let after = ours.clone().filter(|(_, value)| moment.entry(**value).is_some()).count() as u64;
-        if own.cleared {
+        let (write_set, clock) = self.write_set_and_clock();
+        let ours = write_set.values.iter().filter(|(stored, _)| space.decode_key(stored).is_some());
+        let after = ours.clone().filter(|(_, value)| clock.entry(**value).is_some()).count() as u64;
+        if write_set.cleared {
             return Ok(after);
         }
         let (keys, mut before) = (ours.map(|(stored, _)| *stored).collect::<Vec<_>>(), 0);
@@ -80,13 +80,13 @@ impl Keyspace for Txn<'_> {
 
     fn sample(&mut self, random: u64, visit: &mut VisitEntry<'_>) -> Result<(), Error> {
         let (store, space) = (self.store(), self.space());
-        let (own, moment) = self.own_writes();
-        if own.cleared {
+        let (write_set, clock) = self.write_set_and_clock();
+        if write_set.cleared {
             return Ok(());
         }
-        Ok(raw_scan::sample(store.source(), space, random, &mut |stored, key, value| match moment
+        Ok(raw_scan::sample(store.source(), space, random, &mut |stored, key, value| match clock
             .each(value)
-            .filter(|_| !own.values.contains_key(stored))
+            .filter(|_| !write_set.values.contains_key(stored))
         {
             Some(entry) => visit(key, entry),
             None => ControlFlow::Continue(()),
@@ -101,22 +101,22 @@ impl Keyspace for Txn<'_> {
     /// write set.
     fn walk(&mut self, cursor: u64, count: usize, visit: &mut VisitEntry<'_>) -> Result<u64, Error> {
         let (store, space) = (self.store(), self.space());
-        let (own, moment) = self.own_writes();
+        let (write_set, clock) = self.write_set_and_clock();
         if cursor == 0 {
-            for stored in own.values.keys() {
-                if let (Some(key), Some(entry)) = (space.decode_key(stored), own.entry(stored, moment)) {
+            for stored in write_set.values.keys() {
+                if let (Some(key), Some(entry)) = (space.decode_key(stored), write_set.entry(stored, clock)) {
                     let _all_of_them = visit(key, entry);
                 }
             }
         }
-        if own.cleared {
+        if write_set.cleared {
             return Ok(0);
         }
         store.walk(space, cursor, count, &mut |stored, key, value| {
-            let entry = match own.values.contains_key(stored) {
+            let entry = match write_set.values.contains_key(stored) {
                 true if cursor == 0 => None,
-                true => own.entry(stored, moment),
-                false => moment.each(value),
+                true => write_set.entry(stored, clock),
+                false => clock.each(value),
             };
             entry.map_or(ControlFlow::Continue(()), |entry| visit(key, entry))
         })

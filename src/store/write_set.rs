@@ -14,9 +14,9 @@ pub(super) struct WriteSet<'g> {
 
 impl<'g> WriteSet<'g> {
     pub(super) fn of(batch: &Batch<'g>) -> Self {
-        let mut overlay = Self::default();
-        batch.ops().iter().for_each(|&op| overlay.apply(op));
-        overlay
+        let mut write_set = Self::default();
+        batch.ops().iter().for_each(|&op| write_set.apply(op));
+        write_set
     }
 
     /// Returns the value that the group has written to a stored key (`None` inside: removed), or `None` if the
@@ -31,8 +31,8 @@ impl<'g> WriteSet<'g> {
 
     /// Returns the value and the expiration time that the commit group has given to a stored key. `None` if the
     /// group has not written to the key, or has removed it, or if the value has expired.
-    pub(super) fn entry(&self, stored: &[u8], moment: &ExpirationClock) -> Option<Result<Entry<'g>, Error>> {
-        self.get(stored)?.transpose().and_then(|value| moment.each(value))
+    pub(super) fn entry(&self, stored: &[u8], clock: &ExpirationClock) -> Option<Result<Entry<'g>, Error>> {
+        self.get(stored)?.transpose().and_then(|value| clock.each(value))
     }
 
     pub(super) fn apply(&mut self, op: WriteOp<'g>) {
@@ -56,7 +56,7 @@ pub(super) struct CommitPayload<'g> {
     pub(super) batch: Batch<'g>,
     pub(super) deadlines: Vec<(u64, &'g [u8])>,
     /// Marker records that the data hold after the commit; `None` if unchanged.
-    pub(super) own: Option<MarkerRecords>,
+    pub(super) markers: Option<MarkerRecords>,
     /// Marks of watched keys as modified by the commit group.
     pub(super) touched: Vec<Touch<'g>>,
     /// Transaction to commit the batch with, if other processes may write to the same data and the group has read

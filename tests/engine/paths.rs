@@ -1,8 +1,8 @@
 //! Whose data a path holds, and who may open them.
 
 use crate::cells::{EngineCase, error_at, names, open_at, options, scratch};
-use kvbench::engine::{Error, Fsync, KINDS, Kind, Location};
-use std::fs;
+use kvbench::engine::{Batch, Error, Fsync, KINDS, Kind, Location};
+use std::{fs, os::unix::fs::symlink};
 
 /// Whether two engines keep their data in one format, on purpose.
 fn share_a_format(one: &Kind, other: &Kind) -> bool {
@@ -140,6 +140,33 @@ fn a_mark_that_is_not_whole_means_nothing() {
             drop(open_at(kind, scratch.path()).unwrap());
             assert!(!names(scratch.path()).iter().any(|name| name == MARK));
         }
+    }
+}
+
+/// `fjall` and `canopydb` create their files in a directory of the mark's name.
+#[test]
+fn a_killed_first_start_with_a_directory_keeps_nobody_out() {
+    for kind in directories() {
+        let scratch = scratch();
+        fs::create_dir(scratch.path().join(MARK)).unwrap();
+        fs::write(scratch.path().join(MARK).join("0.jnl"), "a part").unwrap();
+        drop(open_at(kind, scratch.path()).unwrap());
+        assert!(!names(scratch.path()).iter().any(|name| name == MARK), "{}", kind.info.name);
+    }
+}
+
+#[test]
+fn a_store_behind_a_symbolic_link_has_its_size() {
+    for kind in directories() {
+        let (scratch, links) = (scratch(), scratch());
+        let link = links.path().join("link");
+        symlink(scratch.path(), &link).unwrap();
+        let engine = open_at(kind, &link).unwrap();
+        let mut batch = Batch::default();
+        let value = vec![7; 100_000];
+        batch.put(b"key", &value);
+        engine.write(&batch, true).unwrap();
+        assert!(engine.disk_size().unwrap() > 0, "{}", kind.info.name);
     }
 }
 

@@ -278,6 +278,11 @@ fn a_suppressed_reply_that_grows_too_long_ends_nothing() {
     client.expect("+OK\r\n");
     client.send("SET three 3\r\nCLIENT REPLY SKIP\r\nGET large\r\nMGET one two three\r\n");
     client.expect("+OK\r\n*3\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n");
+    // In the midst of a request, which is not begun again.
+    client.send("CLIENT REPLY OFF\r\nMGET large large large\r\nSET four 4\r\nCLIENT REPLY ON\r\n");
+    client.expect("+OK\r\n");
+    client.send("CLIENT REPLY SKIP\r\nMGET large large large\r\nGET four\r\n");
+    client.expect("$1\r\n4\r\n");
 }
 
 /// After a reply that grows too long, EXEC executes only the writes among the remaining requests.

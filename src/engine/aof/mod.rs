@@ -36,7 +36,7 @@ pub(super) use {
     file::Storage,
     frame::{FORMAT, newer_format},
     log::Aof,
-    open::{EMPTY, Restored, corrupt_values, load_hint, read_last, recognise, verbatim_id},
+    open::{EMPTY, Restored, corrupt_values, read_last, read_sealed, recognise, verbatim_id},
     record::{MAX_LENGTH, MAX_LENGTHS, MAX_STORED_VALUE, encode_set},
     replay::ReplayEnd,
     rewrite::STEP,

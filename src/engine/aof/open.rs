@@ -256,7 +256,7 @@ fn replay_verbatim(
 /// # Errors
 ///
 /// Fails if any byte is missing or anything but values is corrupt, because all of the log was durable.
-pub(in super::super) fn load_hint(
+pub(in super::super) fn read_sealed(
     mut file: &File,
     (engine, path): (&'static str, &Path),
     restore: &mut impl FnMut(Restored<'_>),

@@ -35,7 +35,7 @@ static BLOB_CAVEATS: [Caveat; 8] = [
 /// their positions. Compactions copy the live values that they meet in the oldest quarter of the blob files to new
 /// ones; a blob file without live values is removed.
 fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
-    let (mut db_options, cache) = db_options(options)?;
+    let (mut db_options, cache) = db_options(options, INFO.name)?;
     db_options.set_enable_blob_files(true);
     db_options.set_min_blob_size(SMALLEST_BLOB);
     db_options.set_enable_blob_gc(true);

@@ -6,7 +6,7 @@ use crate::{
     support::{Client, PATIENCE, request},
 };
 use std::{
-    thread,
+    iter, thread,
     time::{Duration, Instant},
 };
 
@@ -250,10 +250,25 @@ fn a_pipeline_that_changes_a_large_value_costs_a_few_copies() {
 fn a_client_watches_no_more_keys_than_its_buffer_holds() {
     let running = in_memory(&["--client-query-buffer-limit", "1MiB"]);
     let mut client = running.connect();
-    let key = |name: &str| name.repeat(600_000);
+    let key = |name: &str| name.repeat(300_000);
     assert_eq!(ask(&mut client, &["WATCH", &key("a")]), b"+OK\r\n");
     let refused = b"-ERR the watched keys are larger than --client-query-buffer-limit\r\n";
     assert_eq!(ask(&mut client, &["WATCH", &key("b")]), refused);
     assert_eq!(ask(&mut client, &["UNWATCH"]), b"+OK\r\n");
     assert_eq!(ask(&mut client, &["WATCH", &key("b")]), b"+OK\r\n");
+    // Short keys need more memory for their entries than for themselves.
+    assert_eq!(ask(&mut client, &["UNWATCH"]), b"+OK\r\n");
+    let words: Vec<_> = iter::once("WATCH".to_owned()).chain((0..8_000).map(|n| n.to_string())).collect();
+    assert_eq!(ask(&mut client, &words), refused);
+}
+
+/// PING alone has four bytes.
+#[test]
+fn short_requests_of_a_transaction_count_with_their_memory() {
+    let running = in_memory(&["--client-query-buffer-limit", "1MiB"]);
+    let mut client = running.connect();
+    assert_eq!(ask(&mut client, &["MULTI"]), b"+OK\r\n");
+    let found = exchange(&mut client, "PING\r\n".repeat(50_000).as_bytes(), 50_000);
+    let refused = b"-ERR the transaction is larger than --client-query-buffer-limit\r\n";
+    assert!(found[..30_000].iter().all(|reply| reply == b"+QUEUED\r\n") && found.last().unwrap() == refused);
 }

@@ -1,7 +1,7 @@
 //! Background thread of the engine `bitcask`: it syncs, merges segments, and writes hint files, and the manifest if an
 //! earlier attempt to write that failed.
 
-use super::{description::NAME, load_hint, reads_and_writes::Files};
+use super::{description::NAME, reads_and_writes::Files, segment_hint};
 use crate::engine::{Error, Result};
 use std::{
     sync::{
@@ -149,10 +149,14 @@ fn run(signals: &WorkerSignals, files: &Files) {
 }
 
 fn work(files: &Files, rewrite: bool, stop: &dyn Fn() -> bool) -> Result<()> {
-    if files.active().unsynced() >= files.space.wake_every() {
-        files.sync()?;
-    }
+    files.sync_if_due()?;
     files.retry_manifest()?;
+    // A value that cannot be read prevents merges, but no hint files.
+    let merged = merge(files, rewrite, stop);
+    merged.and(write_hints(files, stop))
+}
+
+fn merge(files: &Files, rewrite: bool, stop: &dyn Fn() -> bool) -> Result<()> {
     if rewrite {
         files.merge_all(stop)?;
     }
@@ -161,6 +165,10 @@ fn work(files: &Files, rewrite: bool, stop: &dyn Fn() -> bool) -> Result<()> {
             break;
         }
     }
+    Ok(())
+}
+
+fn write_hints(files: &Files, stop: &dyn Fn() -> bool) -> Result<()> {
     let mut failed = Ok(());
     for segment in files.segments.sealed() {
         // A start works without hint files, but merges and deletes need space.
@@ -169,8 +177,8 @@ fn work(files: &Files, rewrite: bool, stop: &dyn Fn() -> bool) -> Result<()> {
         }
         if !segment.has_hint.load(Ordering::Relaxed) {
             // A segment that cannot be read gets no hint; the segments behind it do.
-            let written = load_hint::write_hint(&segment);
-            failed = failed.and(written);
+            let written = segment_hint::write_hint(&segment);
+            failed = failed.and(written).and(files.sync_if_due());
         }
     }
     failed

@@ -4,8 +4,8 @@ use super::{
     description::NAME,
     hint::Hint,
     key_table::{KeyTable, ValuePosition},
-    load_hint,
     segment::{OpenFiles, Segment},
+    segment_hint,
 };
 use crate::engine::{
     Error, KeyRange, Result, WriteOp,
@@ -35,7 +35,8 @@ impl Corrupt {
     ///
     /// Fails if the segment cannot be read, or if anything but values is corrupt.
     pub(super) fn read(&mut self, segment: &Segment) -> Result<(Hint, u64)> {
-        let (hint, tail) = load_hint::read(segment, &mut |restored| self.note_moved(segment.id, restored))?;
+        let (hint, tail) =
+            segment_hint::read_segment(segment, &mut |restored| self.note_moved(segment.id, restored))?;
         self.note_tail((segment.id, &segment.path), &tail);
         Ok((hint, tail.records))
     }

@@ -13,9 +13,9 @@ use super::{
     description::NAME,
     hint::{self, Entry, Hint},
     key_table::{ValuePosition, record_size},
-    load_hint,
     reads_and_writes::Files,
     segment::Segment,
+    segment_hint,
     space_reserve::Fruitless,
 };
 use crate::engine::{
@@ -24,7 +24,7 @@ use crate::engine::{
 use std::{
     cmp::Reverse,
     ops::ControlFlow,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -82,7 +82,7 @@ fn value_to_move(from: &Segment, key: &[u8], place: ValuePosition) -> Result<Vec
                 mark_as_corrupt(&mut value, MAX_STORED_VALUE);
             }
         }
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.of_value(0, key, true)),
     }
     Ok(value)
 }
@@ -167,7 +167,7 @@ impl Files {
         if live > free {
             return Ok(None);
         }
-        let hint = match load_hint::hint_of(segment) {
+        let hint = match segment_hint::hint_of(segment) {
             Ok(hint) => hint,
             // The key table knows the live values of the segment. The deletes of the segment are lost, but a merge of
             // the oldest segment does not need them.
@@ -317,7 +317,8 @@ impl Files {
             return Ok(0);
         }
         let moved = self.append_moved(&writes)?;
-        if !is_behind {
+        self.sync_if_due()?;
+        if !is_behind && !self.is_compacting.load(Ordering::Relaxed) {
             // The merge uses the disk at most half of the time, so that clients' requests are not slowed too much.
             thread::sleep(started.elapsed().max(PAUSE));
         }

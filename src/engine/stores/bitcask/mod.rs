@@ -19,13 +19,13 @@ mod corrupt_keys;
 mod description;
 mod hint;
 mod key_table;
-mod load_hint;
 mod lock;
 mod manifest;
 mod merge;
 mod open;
 mod reads_and_writes;
 mod segment;
+mod segment_hint;
 mod space_reserve;
 #[cfg(test)]
 mod tests;
@@ -37,7 +37,10 @@ use crate::engine::{
 use background::Background;
 use description::{INFO, NAME};
 use reads_and_writes::{BackgroundWork, Files};
-use std::{ops::ControlFlow, sync::Arc};
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, atomic::Ordering},
+};
 
 /// Entry of `bitcask` in the list of engines.
 pub const KIND: Kind = Kind::new(
@@ -165,6 +168,7 @@ impl Engine for Bitcask {
 
     fn compact(self: Box<Self>) -> Result<()> {
         self.background.stop();
+        self.files.is_compacting.store(true, Ordering::Relaxed);
         let merged = self.files.merge_all(&|| false);
         merged.map(|_whole| ()).and(self.close())
     }

@@ -5,11 +5,11 @@ use super::{
     description::{INFO, NAME, OWN_FILES, advise_backup},
     hint::{self, Hint},
     key_table::KeyTable,
-    load_hint,
     lock::{LOCK, LOCK_TEXT, Lock},
     manifest::{self, FIRST_LEN, FRESH, MANIFEST, Manifest},
     reads_and_writes::Files,
     segment::{OpenFiles, Segment, Segments, id_of, name_of, path_of},
+    segment_hint,
 };
 use crate::engine::{
     CheckReport, Error, OpenOptions, Result,
@@ -228,7 +228,7 @@ fn load(lock: Lock, listing: &Listing, most_open: u64) -> Result<Files> {
     let (sealed, last) = listing.split();
     for &id in sealed {
         let segment = Segment::sealed(path, id, &open)?;
-        load_hint::hint_of(&segment)?.apply(&mut table);
+        segment_hint::hint_of(&segment)?.apply(&mut table);
         segments.push(segment);
     }
     if last <= listing.newest {

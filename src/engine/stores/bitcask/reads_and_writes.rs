@@ -20,7 +20,7 @@ use std::{
     cell::Cell,
     ops::ControlFlow,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard, atomic::AtomicBool},
 };
 
 /// Maximum number of bytes that the log adds to a key and its value, or to a write batch.
@@ -38,6 +38,8 @@ pub(super) struct Files {
     pub(super) segments: Segments,
     pub(super) space: Space,
     pub(super) last_search: LastSearch,
+    /// `true` if there are no clients, so that a merge need not pause for them (`kvbench compact`).
+    pub(super) is_compacting: AtomicBool,
     /// Number of segment files that are kept open, and its maximum.
     open: Arc<OpenFiles>,
     /// Lock that a thread holds while it waits for `writer`, so that a thread that writes repeatedly cannot starve
@@ -116,6 +118,7 @@ impl Files {
             segments,
             space,
             last_search: LastSearch::default(),
+            is_compacting: AtomicBool::new(false),
             open,
             next: Mutex::default(),
             writer: Mutex::new(writer),
@@ -398,6 +401,12 @@ impl Files {
     /// Makes all writes before the call durable. Sealed segments are durable already.
     pub(super) fn sync(&self) -> Result<()> {
         self.active().sync()
+    }
+
+    /// Syncs the active segment if so many bytes of it are unsynced that a later sync, which writes may wait for, would
+    /// take long.
+    pub(super) fn sync_if_due(&self) -> Result<()> {
+        if self.active().unsynced() >= self.space.wake_every() { self.sync() } else { Ok(()) }
     }
 
     /// Returns the total length of all segments and the total length of the records of existing keys, both in bytes.

@@ -85,7 +85,7 @@ impl Engine for Redis {
     fn write_parts(&self, batch: &Batch<'_>, sync: bool) -> Vec<Result<()>> {
         self.0
             .write_parts(batch)
-            .unwrap_or_else(|| batch.client_ends().map(|part| self.write(&Batch::of(part), sync)).collect())
+            .unwrap_or_else(|| batch.parts().map(|part| self.write(&Batch::of(part), sync)).collect())
     }
 
     fn begin(&self) -> Result<Option<Box<dyn Transaction + '_>>> {

@@ -67,13 +67,13 @@ impl Cluster {
     /// temporary refusals, and returns the outcomes in the order of the parts. A part with keys of several slots fails.
     /// Returns `None`, and writes nothing, if a part is neither puts only nor deletes only.
     pub fn write_parts(&self, batch: &Batch<'_>) -> Option<Vec<Result<()>>> {
-        if !batch.client_ends().all(is_simple) {
+        if !batch.parts().all(is_simple) {
             return None;
         }
         let begin = Instant::now();
-        let mut outcomes: Vec<Result<()>> = batch.client_ends().map(|_| Ok(())).collect();
+        let mut outcomes: Vec<Result<()>> = batch.parts().map(|_| Ok(())).collect();
         let mut left = Vec::new();
-        for ((index, ops), outcome) in batch.client_ends().enumerate().zip(&mut outcomes) {
+        for ((index, ops), outcome) in batch.parts().enumerate().zip(&mut outcomes) {
             match self.slot_of(ops) {
                 Ok(Some(slot)) => left.push(Part { index, ops, route: Route::new(slot) }),
                 Ok(None) => {}

@@ -173,7 +173,7 @@ fn is_first(name: &str, metadata: &Metadata) -> bool {
 }
 
 fn open(options: &OpenOptions) -> Result<Box<dyn Engine>> {
-    RocksDb::open(options, &INFO, db_options(options)?.0)
+    RocksDb::open(options, &INFO, db_options(options, INFO.name)?.0)
 }
 
 /// Open `rocksdb` or `rocksdb-blob` store.
@@ -249,8 +249,8 @@ fn open_db(options: &Options, path: &Path) -> std::result::Result<DB, rocksdb::E
 }
 
 /// Maximum size of the block cache, as a multiple of the machine's memory. Systems refuse the address space of a cache that
-/// is about a hundred times as large.
-const MOST_OF_MEMORY: u64 = 16;
+/// is about a hundred times as large as the memory.
+const MAX_CACHE_PER_MEMORY: u64 = 16;
 
 /// Sizes in bytes that follow from `--cache-size`.
 struct Sizes {
@@ -290,16 +290,16 @@ pub(super) fn settings(options: &OpenOptions) -> Vec<(&'static str, Setting)> {
     sizes.map(|(name, bytes)| (name, Setting::Bytes(bytes))).into()
 }
 
-/// Returns RocksDB's options for `options`, those that `rocksdb` and `rocksdb-blob` have in common.
+/// Returns RocksDB's options for `options`, those that `rocksdb` and `rocksdb-blob` have in common. Errors name `engine`.
 ///
 /// # Errors
 ///
 /// Fails if the cache is far larger than the machine's memory: RocksDB would end the process.
-pub(super) fn db_options(options: &OpenOptions) -> Result<(Options, Cache)> {
-    let most = machine_bytes().map_or(u64::MAX, |memory| memory.saturating_mul(MOST_OF_MEMORY));
+pub(super) fn db_options(options: &OpenOptions, engine: &'static str) -> Result<(Options, Cache)> {
+    let most = machine_bytes().map_or(u64::MAX, |memory| memory.saturating_mul(MAX_CACHE_PER_MEMORY));
     if options.cache_size > most {
         let what = format!("cannot reserve --cache-size {}; lower it to {most} or less", options.cache_size);
-        return Err(Error::Unsupported { engine: INFO.name, what });
+        return Err(Error::Unsupported { engine, what });
     }
     let Sizes { block_cache, memtables, memtable, file, first_level } = sizes(options);
     let whole = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -314,7 +314,7 @@ pub(super) fn db_options(options: &OpenOptions) -> Result<(Options, Cache)> {
     table.set_bloom_filter(10.0, false);
     let mut result = Options::default()
         .get_options_from_string(format!("memtable_max_range_deletions={RANGE_DELETIONS}"))
-        .map_err(|error| fail(error, None, INFO.name))?;
+        .map_err(|error| fail(error, None, engine))?;
     result.create_if_missing(true);
     result.set_block_based_table_factory(&table);
     result.set_write_buffer_size(whole(memtable));
@@ -352,7 +352,7 @@ const NO_SPACE: [&str; 3] = ["No space left on device", "Disk quota exceeded", "
 /// Checks the copy of a store's files at `path` by a scan, which reads every block with pairs; RocksDB verifies each
 /// block's checksum. Corruption in the middle of the WAL is an error here; a server takes it for the end of the WAL.
 pub(super) fn check_copy(path: &Path) -> Result<CheckReport> {
-    let (mut options, _) = db_options(&OpenOptions::for_check(path))?;
+    let (mut options, _) = db_options(&OpenOptions::for_check(path), INFO.name)?;
     options.create_if_missing(false);
     options.set_paranoid_checks(true);
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);

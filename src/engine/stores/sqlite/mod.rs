@@ -474,6 +474,10 @@ impl Engine for Sqlite {
                 (Some(ErrorCode::DatabaseCorrupt), Error::Library { engine, message }) => {
                     Error::CorruptWrite { engine, message }
                 }
+                // Another program writes to the file for longer than the lock timeout.
+                (Some(ErrorCode::DatabaseBusy), Error::Library { engine, message }) => {
+                    Error::Unavailable { engine, detail: message }
+                }
                 (_, error) => error,
             }
         })?;
@@ -585,6 +589,26 @@ mod tests {
         let (result, visits) = read(&engine, &[b"a", b"b"]);
         result.unwrap();
         assert_eq!(visits, 2);
+    }
+
+    /// SQLite admits other programs. A write that waits too long for one of them fails, and later ones succeed.
+    #[test]
+    fn lock_of_another_program_fails_writes_only_while_it_lasts() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data");
+        let engine = Sqlite::open_at(&path, &OpenOptions::for_check(&path)).unwrap();
+        put(&engine, b"a");
+        engine.writer().busy_timeout(std::time::Duration::from_millis(10)).unwrap();
+        let other = Connection::open(path.join(DATA)).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let mut batch = Batch::default();
+        batch.put(b"b", b"value");
+        let error = engine.write(&batch, false).unwrap_err();
+        assert!(matches!(error, Error::Unavailable { .. }) && error.is_rolled_back(), "{error}");
+        assert!(error.to_string().contains("nothing was written; try again"), "{error}");
+        other.execute_batch("ROLLBACK").unwrap();
+        put(&engine, b"c");
+        assert_eq!(engine.count().unwrap(), 2);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::{
     },
     *,
 };
-use crate::engine::{Error, KeyRange, WriteOp, aof::without_sums, stores::bitcask::load_hint};
+use crate::engine::{Error, KeyRange, WriteOp, aof::without_sums, stores::bitcask::segment_hint};
 use rand::{Rng, RngCore, SeedableRng, rngs::StdRng};
 use std::{collections::BTreeSet, ops::Range};
 
@@ -56,7 +56,7 @@ fn small() -> Store {
 /// `true` if it is live.
 fn values(store: &Store, id: u32) -> Vec<(Vec<u8>, Range<usize>, bool)> {
     let segment = Segment::sealed(&store.path(), id, &OpenFiles::new(0)).unwrap();
-    let hint = load_hint::read(&segment, &mut |_| ()).unwrap().0;
+    let hint = segment_hint::read_segment(&segment, &mut |_| ()).unwrap().0;
     let mut values: Vec<(Vec<u8>, Range<usize>, bool)> = Vec::new();
     for entry in hint.entries() {
         let key = match entry {
@@ -307,7 +307,7 @@ fn corrupt_value_of_the_last_segment_stays_corrupt_in_a_hint_and_in_a_merge() {
     store.open();
     store.roll();
     let sealed = store.engine().files.segments.sealed();
-    load_hint::write_hint(&sealed[0]).unwrap();
+    segment_hint::write_hint(&sealed[0]).unwrap();
     assert!(hint::path_of(&path).exists());
     store.reopen(true);
     assert_unreadable(&store, store.engine(), &keys, &|| "from the hint".into());

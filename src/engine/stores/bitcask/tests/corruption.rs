@@ -2,7 +2,7 @@
 //! is no effect.
 
 use super::{super::hint, *};
-use crate::engine::{KeyRange, aof, stores::bitcask::load_hint};
+use crate::engine::{KeyRange, aof, stores::bitcask::segment_hint};
 
 /// Returns a store with three or more sealed segments, which all have hint files, and the active segment.
 fn sealed() -> Store {
@@ -10,7 +10,7 @@ fn sealed() -> Store {
     store.fill(0, FULL * 3, 5);
     let sealed = store.engine().files.segments.sealed();
     assert!(sealed.len() >= 3);
-    sealed.iter().for_each(|segment| load_hint::write_hint(segment).unwrap());
+    sealed.iter().for_each(|segment| segment_hint::write_hint(segment).unwrap());
     store
 }
 

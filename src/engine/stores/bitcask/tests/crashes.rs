@@ -4,7 +4,7 @@ use super::{
     super::{hint, manifest::MANIFEST, segment::path_of},
     *,
 };
-use crate::engine::stores::bitcask::load_hint;
+use crate::engine::stores::bitcask::segment_hint;
 
 #[test]
 fn torn_write_at_the_end_of_the_last_segment_is_cut_off() {
@@ -72,7 +72,7 @@ fn kill_at_any_step_of_a_merge_loses_nothing() {
     store.fill(0, FULL / 2, 1);
     (0..FULL * 3).step_by(5).for_each(|number| store.delete(&number.to_be_bytes()));
     for segment in store.engine().files.segments.sealed() {
-        load_hint::write_hint(&segment).unwrap();
+        segment_hint::write_hint(&segment).unwrap();
     }
     while store.segments().len() > 1 {
         let path = path_of(&store.path(), store.segments()[0]);

@@ -35,6 +35,24 @@ fn merge_keeps_live_values_and_removes_the_segment() {
     store.check();
 }
 
+/// A seal, for which writes wait, then has little left to sync.
+#[test]
+fn merge_of_several_steps_syncs_what_it_has_moved() {
+    let mut store = Store::new();
+    for number in 0..1000_u32 {
+        store.put(&number.to_be_bytes(), b"twenty bytes in each");
+    }
+    store.roll();
+    let (files, most) = (&store.engine().files, Cell::new(0));
+    // Called before each of the two steps.
+    let before_step = || {
+        most.set(most.get().max(files.active().unsynced()));
+        false
+    };
+    assert!(files.merge_oldest(&before_step).unwrap());
+    assert!(most.get() < files.space.wake_every(), "{} bytes", most.get());
+}
+
 #[test]
 fn merges_do_not_restore_removed_keys() {
     let mut store = Store::new();
@@ -292,7 +310,7 @@ fn random_merges_and_restarts_leave_what_a_map_holds() {
                 92..95 => {
                     let sealed = store.engine().files.segments.sealed();
                     sealed.iter().for_each(|segment| {
-                        crate::engine::stores::bitcask::load_hint::write_hint(segment).unwrap()
+                        crate::engine::stores::bitcask::segment_hint::write_hint(segment).unwrap()
                     });
                 }
                 _ => store.reopen(rng.random()),

@@ -9,7 +9,7 @@ use super::{
     merging::open_with_few_files,
     *,
 };
-use crate::engine::stores::bitcask::load_hint;
+use crate::engine::stores::bitcask::segment_hint;
 use std::{cell::RefCell, os::unix::fs::symlink, sync::Arc};
 
 /// Two stores: one whose directory was moved, and one that was opened on its old path.
@@ -98,7 +98,7 @@ fn moved_store_changes_nothing_of_the_store_on_its_path() {
     assert_moved(old.engine().files.record(), path);
     assert_moved(old.engine().files.merge_oldest(&|| false), path);
     assert_moved(old.engine().files.merge_all(&|| false), path);
-    assert_moved(load_hint::write_hint(&oldest(old)), path);
+    assert_moved(segment_hint::write_hint(&oldest(old)), path);
     pair.check(&files);
 }
 
@@ -164,7 +164,7 @@ fn hint_is_written_beside_its_own_segment_only() {
     let (old, segment) = few_open();
     let pair = Pair::of(old, |new, segments| fill_segments(new, segments, 1));
     let files = contents(&pair.new.path());
-    assert_moved(load_hint::write_hint(&segment), &segment.path);
+    assert_moved(segment_hint::write_hint(&segment), &segment.path);
     assert!(!hint::path_of(&segment.path).exists());
     drop(segment);
     pair.check(&files);

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::engine::{
     Result,
-    aof::{ReplayEnd, Restored, corrupt_values, load_hint},
+    aof::{ReplayEnd, Restored, corrupt_values, read_sealed},
 };
 use std::sync::atomic::Ordering;
 
@@ -19,7 +19,7 @@ pub(super) fn hint_of(segment: &Segment) -> Result<Hint> {
     match found {
         Some(hint) => Ok(hint),
         None => {
-            let (hint, tail) = read(segment, &mut |_| ())?;
+            let (hint, tail) = read_segment(segment, &mut |_| ())?;
             if tail.corrupt > 0 {
                 log::warn!("{NAME}: {}", corrupt_values(&segment.path, tail.corrupt));
             }
@@ -34,10 +34,13 @@ pub(super) fn hint_of(segment: &Segment) -> Result<Hint> {
 /// # Errors
 ///
 /// Fails if the segment cannot be read, or if anything but values is corrupt.
-pub(super) fn read(segment: &Segment, look: &mut dyn FnMut(&Restored<'_>)) -> Result<(Hint, ReplayEnd)> {
+pub(super) fn read_segment(
+    segment: &Segment,
+    look: &mut dyn FnMut(&Restored<'_>),
+) -> Result<(Hint, ReplayEnd)> {
     let mut hint = Hint::default();
     let file = segment.open()?;
-    let tail = load_hint(&file, (NAME, &segment.path), &mut |restored| {
+    let tail = read_sealed(&file, (NAME, &segment.path), &mut |restored| {
         hint.restore(segment.id, &restored);
         look(&restored);
     });
@@ -46,7 +49,7 @@ pub(super) fn read(segment: &Segment, look: &mut dyn FnMut(&Restored<'_>)) -> Re
 
 /// Reads the file of a sealed segment, and writes the hint file of the segment.
 pub(super) fn write_hint(segment: &Segment) -> Result<()> {
-    read(segment, &mut |_| ())?.0.write(segment)?;
+    read_segment(segment, &mut |_| ())?.0.write(segment)?;
     segment.has_hint.store(true, Ordering::Relaxed);
     Ok(())
 }
