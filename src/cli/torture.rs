@@ -29,8 +29,8 @@ which it accepts.
 
 Exit code: 0; 1 when a round failed: a write was lost that the store promises to keep, only part of an MSET or \
 of a transaction was there, a deadline was lost, a value was wrong, or the server did not start again; 2 when the \
-tests could not be run. The directory of a failed round is kept, and the command that repeats it is printed. The \
-same seed makes the same plan, but not the same timing.
+tests could not be run and no round had failed. The directory of a failed round is kept, and the command that \
+repeats it is printed. The same seed makes the same plan, but not the same timing.
 
 Modes other than kill mount a file system through /dev/fuse: as root, or with fusermount3.";
 
@@ -90,7 +90,7 @@ pub struct Torture {
         help_heading = "Another program"
     )]
     name: Option<String>,
-    /// A server that speaks RESP, in place of a store; {port} and {dir} are replaced
+    /// A server that speaks RESP, in place of a store; its arguments need {port} and {dir}, which each round replaces
     #[arg(last = true, conflicts_with_all = ["store", "fsync"], help_heading = "Another program")]
     program: Vec<String>,
 }
@@ -100,14 +100,14 @@ impl Torture {
     ///
     /// # Errors
     ///
-    /// Fails if `--cut` was given and no mode cuts the power, if the data of a store are on other machines, and if the
-    /// path of this program is unknown.
+    /// Fails if `--cut` was given and no mode cuts the power, if the data of a store are on other machines, if another
+    /// program has no argument for its port or its directory, and if the path of this program is unknown.
     pub fn options(self) -> anyhow::Result<Options> {
         if !self.cut.is_empty() && self.mode.iter().all(|mode| *mode == Mode::Kill) {
             bail!("--cut has no effect with --mode kill; add --mode power, full or eio");
         }
         let subjects = match self.program.split_first() {
-            Some((program, arguments)) => vec![self.foreign(program, arguments)],
+            Some((program, arguments)) => vec![self.foreign(program, arguments)?],
             None => self.own()?,
         };
         Ok(Options {
@@ -160,12 +160,20 @@ impl Torture {
         Ok(subjects.collect())
     }
 
-    fn foreign(&self, program: &str, arguments: &[String]) -> Subject {
+    fn foreign(&self, program: &str, arguments: &[String]) -> anyhow::Result<Subject> {
+        for (placeholder, value) in [("{port}", "port"), ("{dir}", "data directory")] {
+            if !arguments.iter().any(|word| word.contains(placeholder)) {
+                bail!(
+                    "{program} needs an argument with {placeholder}, which each round replaces by its {value}; for \
+                     example: kvbench torture -- redis-server --port {{port}} --dir {{dir}} --appendonly yes"
+                );
+            }
+        }
         let file_name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
         let word = self.promise.to_possible_value();
         let word = word.as_ref().map_or("nothing", |word| word.get_name());
         let name = self.name.as_deref().map_or(String::new(), |name| format!(" --name {}", quoted(name)));
-        Subject {
+        Ok(Subject {
             name: self.name.clone().unwrap_or_else(|| file_name.into_owned()),
             library: String::new(),
             fsync: String::new(),
@@ -179,7 +187,7 @@ impl Torture {
                 .into_iter()
                 .chain(arguments.iter().map(String::as_str))
                 .fold(" --".to_owned(), |line, word| format!("{line} {}", quoted(word))),
-        }
+        })
     }
 }
 

@@ -143,7 +143,7 @@ impl Results {
     /// Returns the results as a Markdown table, with one line for each row.
     pub fn markdown(&self) -> String {
         let mut text = String::from(
-            "| | `--fsync` | fault | may lose | rounds | injected faults | writes acknowledged | refused | lost | \
+            "| | `--fsync` | fault | may lose | rounds | kills and power cuts | writes acknowledged | refused | lost | \
              age of the oldest lost write | recovery time (longest) | failed rounds |\n\
              |---|---|---|---|---|---|---|---|---|---|---|---|\n",
         );
@@ -201,7 +201,7 @@ impl ResultRow {
     /// Returns a summary of the row in one line.
     pub fn line(&self) -> String {
         let mut line = format!(
-            "{}: {} rounds, {} injected faults, {} writes acknowledged, {} lost",
+            "{}: {} rounds, {} kills and power cuts, {} writes acknowledged, {} lost",
             self.name(),
             self.rounds,
             self.strikes,
@@ -253,6 +253,14 @@ mod tests {
     fn the_documentation_shows_them() {
         let page = include_str!("../../docs/durability.md");
         assert!(page.contains(&Results::published().markdown()), "kvbench torture --table docs/torture.json");
+    }
+
+    /// A full or failing disk is an injected fault too, and is not counted.
+    #[test]
+    fn kills_and_power_cuts_are_named_as_such() {
+        let row = ResultRow { mode: "full".into(), rounds: 2, strikes: 5, ..ResultRow::default() };
+        let line = row.line();
+        assert!(line.starts_with("full: 2 rounds, 5 kills and power cuts, "), "{line}");
     }
 
     #[test]

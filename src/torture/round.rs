@@ -82,9 +82,12 @@ pub(super) fn play(
     match ended {
         Ok(()) => place.remove()?,
         Err(fault) => {
-            let fault = format!("{last}: {fault}");
-            place.keep()?;
-            std::fs::write(directory.join(FAILURE_FILE), format!("{fault}\n"))?;
+            let mut fault = format!("{last}: {fault}");
+            // The failure must be reported also if its files cannot be written.
+            let written = std::fs::write(directory.join(FAILURE_FILE), format!("{fault}\n"));
+            if let Err(error) = place.keep().and(written) {
+                fault.push_str(&format!("\nthe files of the round are incomplete: {error}"));
+            }
             outcome.fault = Some(fault);
         }
     }
@@ -338,6 +341,17 @@ mod tests {
         let expected = Some("a load client panicked: no history of key 7".to_owned());
         assert_eq!(ended(|| panic!("no history of key 7")).fault, expected);
         assert_eq!(ended(|| panic::panic_any("no history of key 7".to_owned())).fault, expected);
+    }
+
+    #[test]
+    fn failure_of_a_round_is_reported_if_its_files_cannot_be_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join(FAILURE_FILE)).unwrap();
+        let options = Options { clients: 0, ..Options::for_tests(dir.path()) };
+        let subject = Subject { program: "/nosuch".into(), is_ours: false, ..Subject::for_tests() };
+        let outcome = play(&options, &subject, Mode::Kill, 1, dir.path()).unwrap();
+        let fault = outcome.fault.unwrap();
+        assert!(fault.contains("cannot start /nosuch") && fault.contains("are incomplete: "), "{fault}");
     }
 
     /// Returns the number of interrupted starts of 20 rounds, one with each of the seeds 0 to 19.

@@ -35,7 +35,8 @@ pub enum Error {
 /// # Errors
 ///
 /// [`Error::Failed`] if a round failed, after the last round. The other errors end the run: a file or directory cannot
-/// be read or written, a simulated disk cannot be mounted, or a server does not start before the first fault.
+/// be read or written, a simulated disk cannot be mounted, or a server does not start before the first fault. If a round
+/// has failed before that, such an error is passed to `say`, and the result is [`Error::Failed`].
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
     if let Some(path) = &options.output {
         Results::check_output(path)?;
@@ -46,27 +47,43 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
         disk::check().map_err(|reason| Error::Disk { mode, reason })?;
         disk::own_mounts();
     }
-    let (mut rounds, mut failed) = (0, 0);
+    let mut total = ResultRow::default();
+    let ended = run_rounds(options, has_disk, &mut total, say);
+    if total.failed.is_empty() {
+        return ended;
+    }
+    if let Err(error) = ended {
+        say(&format!("{error}\n"));
+    }
+    Err(Error::Failed { failed: total.failed.len() as u64, rounds: total.rounds })
+}
+
+/// Runs the rounds of every server under test with every injected fault, and adds each finished round to `total`.
+fn run_rounds(
+    options: &Options,
+    has_disk: bool,
+    total: &mut ResultRow,
+    say: &mut dyn FnMut(&str),
+) -> Result<(), Error> {
     for subject in &options.subjects {
         for &mode in &options.modes {
             if has_disk {
                 disk::hide_boot(mode != Mode::Kill);
             }
-            let cell = torture(options, subject, mode, say)?;
+            let cell = torture(options, subject, mode, total, say)?;
             say(&format!("{}\n", cell.line()));
-            rounds += cell.rounds;
-            failed += cell.failed.len() as u64;
         }
     }
     // Fails, as it should, if the directory of a failed round is left.
     let _ = fs::remove_dir(&options.directory);
-    if failed > 0 { Err(Error::Failed { failed, rounds }) } else { Ok(()) }
+    Ok(())
 }
 
 fn torture(
     options: &Options,
     subject: &Subject,
     mode: Mode,
+    total: &mut ResultRow,
     say: &mut dyn FnMut(&str),
 ) -> Result<ResultRow, Error> {
     let begin = Instant::now();
@@ -103,6 +120,7 @@ fn torture(
             ));
         }
         let row = round_row(&test, seed, &outcome);
+        total.add(&row);
         if let Some(path) = &options.output {
             Results::add_to(path, &row)?;
         }
@@ -176,6 +194,46 @@ mod tests {
         for mode in [Mode::Power, Mode::Full, Mode::Eio] {
             assert_eq!(cut_flag(mode, &[Cut::Drop, Cut::Torn]), " --cut drop,torn");
         }
+    }
+
+    #[test]
+    fn failed_round_is_reported_if_another_error_ends_the_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let run_one_round = |seed, subjects: &[&Subject], output: Option<&Path>| {
+            let options = Options {
+                subjects: subjects.iter().copied().cloned().collect(),
+                modes: vec![Mode::Kill],
+                seed,
+                output: output.map(Path::to_owned),
+                ..Options::for_tests(&dir.path().join("rounds"))
+            };
+            let mut said = String::new();
+            let ended = run(&options, &mut |text| {
+                said += text;
+                // The result file can no longer be written after the first message: that of the failed round.
+                let _ = output.and_then(Path::parent).map(fs::remove_dir_all);
+            });
+            (ended, said)
+        };
+        // A round fails, and is not refused as one that did not start, if its first start is interrupted: a third are.
+        let failing = Subject { program: "true".into(), ..Subject::for_tests() };
+        let fails = |seed: &u64| {
+            matches!(run_one_round(*seed, &[&failing], None).0, Err(Error::Failed { failed: 1, rounds: 1 }))
+        };
+        let seed = (0..100).find(fails).unwrap();
+
+        let missing = Subject { program: "/nosuch".into(), is_ours: false, ..Subject::for_tests() };
+        let (ended, _) = run_one_round(seed, &[&missing, &failing], None);
+        assert!(matches!(ended, Err(Error::NotStarted { .. })), "{ended:?}");
+        let (ended, said) = run_one_round(seed, &[&failing, &missing], None);
+        assert!(matches!(ended, Err(Error::Failed { failed: 1, rounds: 1 })), "{ended:?}");
+        assert!(said.contains("cannot start /nosuch"), "{said}");
+
+        let results = dir.path().join("results");
+        fs::create_dir(&results).unwrap();
+        let (ended, said) = run_one_round(seed, &[&failing], Some(&results.join("results.json")));
+        assert!(matches!(ended, Err(Error::Failed { failed: 1, rounds: 1 })), "{ended:?}");
+        assert!(said.contains("results.json: No such file"), "{said}");
     }
 
     #[test]

@@ -37,12 +37,23 @@ fn a_store_on_other_machines_is_refused() {
     }
 }
 
+#[test]
+fn a_program_without_a_place_for_its_port_or_directory_is_refused() {
+    for (arguments, missing) in
+        [(&["--dir", "{dir}"][..], "{port}"), (&["--port={port}"], "{dir}"), (&[], "{port}")]
+    {
+        let said = misuse(&[&["torture", "--rounds", "1", "--", "true"], arguments].concat());
+        assert!(said.contains(&format!("true needs an argument with {missing}")), "{arguments:?}: {said}");
+        assert!(said.contains("-- redis-server --port {port} --dir {dir}"), "{arguments:?}: {said}");
+    }
+}
+
 /// Exit code 1 would say that a write was lost.
 #[test]
 fn a_program_that_does_not_start_is_no_failed_round() {
     for (program, told) in [("/nosuch", "cannot start /nosuch"), ("true", "the server does not start")] {
         let dir = tempfile::tempdir().unwrap();
-        let said = misuse_in(dir.path(), &["torture", "--rounds", "1", "--", program]);
+        let said = misuse_in(dir.path(), &["torture", "--rounds", "1", "--", program, "{port}", "{dir}"]);
         assert!(said.contains(told) && said.contains("the test could not be run"), "{said}");
         let log = said.trim().rsplit(' ').next().unwrap();
         assert!(log.ends_with("server.log") && fs::exists(log).unwrap(), "{said}");

@@ -67,6 +67,8 @@ fn errors_of_numbers_show_an_example() {
         (&["bench", "--keys", "4611686018427387904"], "5000000, 5_000_000 or 5m"),
         (&["bench", "--value-bytes", "1s"], "64KiB"),
         (&["bench", "--seconds", "1KiB"], "30s"),
+        (&["bench", "--seconds", "1e21"], "at most a year, 365d"),
+        (&["bench", "--quiet-wait", "1e19"], "at most a year, 365d"),
         (&["bench", "--rate", "fast"], "20k"),
         (&["bench", "--foreign", "101"], "from 0 to 100, such as 10%"),
         (&["--timeout", "soon"], "5m"),

@@ -6,6 +6,7 @@ use std::{
     env,
     ffi::OsStr,
     fs,
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Output},
 };
@@ -123,6 +124,40 @@ fn the_image_is_built_without_what_git_ignores() {
         lines.map(|line| line.trim_start_matches("**/").trim_matches('/').to_owned()).collect()
     };
     assert_eq!(patterns(".dockerignore"), patterns(".gitignore"));
+}
+
+/// The action builds kvbench in its sources, and starts it in the directory of the workflow.
+#[test]
+fn duel_action_finds_its_build_in_a_relative_target_directory() {
+    let scratch = tempfile::tempdir().unwrap();
+    let [sources, workflow, programs] =
+        ["sources", "workflow", "programs"].map(|name| scratch.path().join(name));
+    for directory in [&sources.join("tools"), &sources.join("docs"), &workflow, &programs] {
+        fs::create_dir_all(directory).unwrap();
+    }
+    for file in ["tools/duel-action", "docs/stores.json"] {
+        fs::copy(Path::new(ROOT).join(file), sources.join(file)).unwrap();
+    }
+    // In place of cargo: its last argument is the target directory, in which it makes a program that reports.
+    let cargo = programs.join("cargo");
+    let script = r#"#!/bin/sh
+for target; do :; done
+mkdir -p "$target/release"
+printf '#!/bin/sh\necho report\n' >"$target/release/kvbench"
+chmod +x "$target/release/kvbench"
+"#;
+    fs::write(&cargo, script).unwrap();
+    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
+
+    let path = env::var_os("PATH").unwrap();
+    let path = env::join_paths([programs].into_iter().chain(env::split_paths(&path))).unwrap();
+    let mut action = program_in(&workflow, sources.join("tools/duel-action"));
+    action.args(["sled", "0.34.6", "0.34.7"]).env("PATH", path).env("CARGO_TARGET_DIR", "build");
+    for variable in ["GITHUB_STEP_SUMMARY", "PULL_REQUEST"] {
+        action.env_remove(variable);
+    }
+    assert_eq!(run(&mut action), "report\n");
+    assert!(workflow.join("build/release/kvbench").exists());
 }
 
 /// The path of a home directory can have a space.

@@ -26,7 +26,7 @@ use nix::{
 };
 use rand::rngs::SmallRng;
 use std::{
-    fs, io,
+    env, fs, io,
     path::{Path, PathBuf},
     process::Command,
     sync::{Arc, Mutex},
@@ -37,6 +37,16 @@ pub use image::InjectedFault;
 
 /// Device through which a FUSE file system communicates with the kernel.
 const DEVICE: &str = "/dev/fuse";
+
+/// Programs with which the crate fuser mounts a file system if this process may not.
+const MOUNT_PROGRAMS: [&str; 6] = [
+    "fusermount3",
+    "fusermount",
+    "/sbin/fusermount3",
+    "/sbin/fusermount",
+    "/bin/fusermount3",
+    "/bin/fusermount",
+];
 
 /// Moves this process and its later children into a mount namespace of their own, so that no mount is left behind,
 /// however the process ends. Must be called before there are other threads. Needs root, and does nothing without.
@@ -58,15 +68,43 @@ pub fn hide_boot(hide: bool) {
     }
 }
 
-/// Checks that this process may open the FUSE device, which a simulated disk needs; mounts nothing. The error says what
-/// is missing.
+/// Checks that this process may open the FUSE device, which a simulated disk needs, and that it may mount a file system
+/// or has a program that may; mounts nothing. The error says what is missing.
 pub fn check() -> Result<(), String> {
+    check_device()?;
+    // fuser takes the program that this variable names.
+    let is_named = env::var_os("FUSERMOUNT_PATH").is_some();
+    if is_named || may_mount() { Ok(()) } else { check_mount_program(&MOUNT_PROGRAMS) }
+}
+
+fn check_device() -> Result<(), String> {
     fs::File::options().read(true).write(true).open(DEVICE).map(drop).map_err(|error| {
         format!(
             "this needs {DEVICE} ({error}): load the module (modprobe fuse), or give a container \
              --device {DEVICE} --cap-add SYS_ADMIN; --mode kill works without"
         )
     })
+}
+
+/// Returns `true` if this process may mount file systems itself: root may, unless a container has taken the capability
+/// CAP_SYS_ADMIN from it.
+fn may_mount() -> bool {
+    const CAP_SYS_ADMIN: u64 = 1 << 21;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    effective
+        .and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok())
+        .is_some_and(|set| set & CAP_SYS_ADMIN != 0)
+}
+
+fn check_mount_program(programs: &[&str]) -> Result<(), String> {
+    let can_run = |program: &&str| Command::new(program).arg("-V").output().is_ok();
+    if programs.iter().any(can_run) {
+        return Ok(());
+    }
+    Err("without the right to mount (CAP_SYS_ADMIN) this needs the program fusermount3, which is not in PATH: install the package fuse3, or give a \
+         container --cap-add SYS_ADMIN; --mode kill works without"
+        .into())
 }
 
 /// Contents of a simulated disk that is not mounted.
@@ -155,5 +193,17 @@ pub fn clear(at: &Path) {
     let is_dead = fs::metadata(at).is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN));
     if is_dead {
         let _ = Command::new("fusermount3").args(["-u", "-z", "--"]).arg(at).status();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_mount_program_is_named_with_its_package() {
+        let error = check_mount_program(&["/nosuch"]).unwrap_err();
+        assert!(error.contains("program fusermount3") && error.contains("package fuse3"), "{error}");
+        check_mount_program(&["/nosuch", "true"]).unwrap();
     }
 }
