@@ -211,7 +211,7 @@ impl Duel {
             force: self.files.force,
             ignores_space: self.conditions.no_space_check,
             cache_bytes: self.cache_size.as_u64(),
-            conduct: RunConditions {
+            conditions: RunConditions {
                 keys_are_explicit: self.keys.is_some(),
                 quiet_wait: self.conditions.quiet_wait,
                 foreign_limit: Some(self.conditions.foreign).filter(|part| *part < 1.0),

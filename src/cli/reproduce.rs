@@ -108,7 +108,7 @@ impl Reproduce {
             resume: self.resume,
             force: self.force,
             cache_bytes: self.cache_size.map_or(cache, |size| size.as_u64()),
-            conduct: RunConditions {
+            conditions: RunConditions {
                 keys_are_explicit: self.keys.is_some(),
                 cache_is_explicit: self.cache_size.is_some(),
                 quiet_wait: self.quiet_wait,

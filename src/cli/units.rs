@@ -25,6 +25,10 @@ const TIMES: &[Unit] = &[
     ("d", 86_400.0, 1.0),
 ];
 
+/// Maximum of a time in seconds: one year. The clock cannot add a much longer time to the present one.
+#[cfg(any(test, feature = "bench", feature = "top"))]
+const MOST_SECONDS: f64 = 365.0 * 86_400.0;
+
 /// Unit of a flag's value, a time, if the value names no unit of its own.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TimeUnit {
@@ -130,16 +134,31 @@ pub(super) fn time(
     }
 }
 
-/// Parses a time of 0 or more, and returns it in seconds: `0.5`, `30s` or `5m`.
+/// Parses a time from 0 to a year, and returns it in seconds: `0.5`, `30s` or `5m`.
 #[cfg(any(test, feature = "bench"))]
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
     let number = scaled(text, TIMES).filter(|number| *number >= 0.0);
-    number.ok_or_else(|| "it must be a time of 0 or more, such as 0.5 (seconds), 30s or 5m".into())
+    let wrong = || "it must be a time of 0 or more, such as 0.5 (seconds), 30s or 5m".to_owned();
+    number.ok_or_else(wrong).and_then(at_most_a_year)
 }
 
-/// Parses a time above 0, and returns it in seconds: `0.5`, `30s` or `5m`.
+/// Parses a time above 0 and of at most a year, and returns it in seconds: `0.5`, `30s` or `5m`.
 #[cfg(any(test, feature = "bench", feature = "top"))]
 pub(super) fn positive_seconds(text: &str) -> Result<f64, String> {
+    unlimited_positive_seconds(text).and_then(at_most_a_year)
+}
+
+#[cfg(any(test, feature = "bench", feature = "top"))]
+fn at_most_a_year(seconds: f64) -> Result<f64, String> {
+    match seconds <= MOST_SECONDS {
+        true => Ok(seconds),
+        false => Err("it must be a time of at most a year, 365d".into()),
+    }
+}
+
+/// Parses a time above 0 without an upper limit, which the caller must check, and returns it in seconds.
+#[cfg(any(test, feature = "bench", feature = "top"))]
+pub(super) fn unlimited_positive_seconds(text: &str) -> Result<f64, String> {
     let number = scaled(text, TIMES).filter(|number| *number > 0.0);
     number.ok_or_else(|| "it must be a time above 0, such as 0.5 (seconds), 30s or 5m".into())
 }
@@ -193,6 +212,16 @@ mod tests {
         assert!(
             seconds("-1s").is_err() && positive_seconds("0").is_err() && positive_seconds("nan").is_err()
         );
+    }
+
+    /// A longer time would be more than the clock can add to the present time.
+    #[test]
+    fn times_of_a_benchmark_are_at_most_a_year() {
+        assert_eq!((seconds("365d"), positive_seconds("365d")), (Ok(31_536_000.0), Ok(31_536_000.0)));
+        for text in ["366d", "31536000.1", "1e19", "1e21"] {
+            let told = |parsed: Result<f64, String>| parsed.is_err_and(|error| error.contains("365d"));
+            assert!(told(seconds(text)) && told(positive_seconds(text)), "{text}");
+        }
     }
 
     #[test]

@@ -52,6 +52,14 @@ fn wrong_flags_are_refused_by_name() {
         (&["--target", "127.0.0.1:1", "--cache-size", "1GiB"], "--cache-size"),
         (&["--target", "127.0.0.1:1", "--map-size", "1GiB"], "--map-size"),
         (&["--target", "127.0.0.1:1", "--compression", "lz4"], "--compression"),
+        (
+            &["--stores", "map,btree", "--map-size", "1GiB"],
+            "--map-size 1073741824 does not work with --stores map,btree; it works with ",
+        ),
+        (
+            &["--suite", "ycsb", "--stores", "map", "--map-size", "1GiB"],
+            "--map-size 1073741824 does not work with --stores map; it works with ",
+        ),
         (&["--resume"], "result.json"),
     ];
     let dir = tempfile::tempdir().unwrap();

@@ -66,8 +66,8 @@ fn a_run_has_five_repetitions_a_warm_up_and_the_length_of_its_preset() {
         let expected = (keys, milliseconds.max(Some(3_000)), warm_up);
         assert_eq!(all(&steady, lengths), [expected], "{words}");
     }
-    let conduct = options("bench --stores map").conduct;
-    assert_eq!((conduct.quiet_wait, conduct.foreign_limit), (10.0, Some(0.1)));
+    let conditions = options("bench --stores map").conditions;
+    assert_eq!((conditions.quiet_wait, conditions.foreign_limit), (10.0, Some(0.1)));
 }
 
 #[test]
@@ -233,8 +233,8 @@ fn a_quick_repetition_has_five_thousand_keys_and_half_a_second() {
 #[test]
 fn explicit_keys_and_cache_are_known_as_such() {
     let explicit = |words: &str| {
-        let conduct = options(words).conduct;
-        (conduct.keys_are_explicit, conduct.cache_is_explicit)
+        let conditions = options(words).conditions;
+        (conditions.keys_are_explicit, conditions.cache_is_explicit)
     };
     for command in ["bench --stores map", "reproduce redb --stores map"] {
         assert_eq!(explicit(command), (false, false), "{command}");

@@ -84,6 +84,7 @@ fn times_to_live_without_a_meaning_are_refused() {
     let cases: &[(&[&str], &str)] = &[
         (&[&update[..], &["--ttl", "0"]].concat(), "it must be a time above 0, such as"),
         (&[&update[..], &["--ttl", "0.1ms"]].concat(), "it must be a time from 1ms to 3650d"),
+        (&[&update[..], &["--ttl", "3651d"]].concat(), "it must be a time from 1ms to 3650d"),
         (&[&update[..], &["--ttl", "soon"]].concat(), "such as 0.5 (seconds), 30s or 5m"),
         (&["--suite", "ycsb", "--ttl", "30s"], "--ttl"),
         (&["--mix", "get=1", "--ttl", "30s"], "add update, insert or read-modify-write"),

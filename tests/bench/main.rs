@@ -12,7 +12,6 @@
 mod support;
 
 mod command;
-mod conduct;
 mod defaults;
 mod distributions;
 mod driver;
@@ -35,6 +34,7 @@ mod refusals;
 mod reproduce;
 mod resume;
 mod rows;
+mod run_conditions;
 mod sizes;
 #[cfg(target_os = "linux")]
 mod soak;

@@ -121,9 +121,9 @@ fn policies_without_flags_are_those_of_the_server_and_the_next() {
 #[test]
 fn cells_under_everysec_last_for_syncs_also_with_quick() {
     let preset = Some(Preset { seconds: 0.5, keys: Some(20_000) });
-    let conduct = RunConditions { preset, ..RunConditions::default() };
+    let conditions = RunConditions { preset, ..RunConditions::default() };
     let seconds = |durabilities: Vec<Durability>| {
-        let options = Options { durabilities, conduct: conduct.clone(), ..sessions() };
+        let options = Options { durabilities, conditions: conditions.clone(), ..sessions() };
         let cells = suites::plan(&options).unwrap().cells;
         let own = cells.iter().filter(|cell| !cell.reference);
         let mut found: Vec<_> = own.filter_map(|cell| cell.workload.seconds).collect();

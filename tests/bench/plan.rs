@@ -86,7 +86,7 @@ fn memory_is_not_measured_by_default_where_files_are_measured() {
     let in_memory = storage.left_out.iter().find(|reason| reason.contains("in memory"));
     assert_eq!(in_memory, None, "no store has such cells");
     let mut cold = options(suites::find("smallnest"), dir.path());
-    cold.conduct.cold = true;
+    cold.conditions.cold = true;
     let plan = suites::plan(&cold).unwrap();
     let mut cells = plan.cells.iter().filter(|cell| !cell.reference);
     assert!(cells.all(|cell| cell.target.persistent), "memory is read as if it were cold");

@@ -1,7 +1,7 @@
 //! A run that is stopped, and goes on.
 
 use crate::{
-    support::bench::{bench, command, measurement, read, stderr},
+    support::bench::{bench, command, measurement, read, result_of, stderr},
     support::{KVBENCH, PATIENCE, Program, RunToEnd, Server},
 };
 use kvbench::bench::result::{Environment, Outcome};
@@ -140,6 +140,31 @@ fn another_machine_does_not_complete_it() {
     }
     // Succeeds only if the directory is empty.
     let _ = fs::remove_dir(&stores);
+}
+
+/// Two builds with different uncommitted changes have the same commit, with `+`.
+#[test]
+fn another_program_of_the_same_commit_does_not_complete_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--stores", "map", "--operations", "10", "--keys", "1000"];
+    let mut run = result_of(dir.path(), &flags);
+    let program = run.environment.program.expect("a program that can be read");
+    run.finished = false;
+    run.samples.pop();
+    let resumed = |program: Option<u32>| {
+        let mut run = run.clone();
+        run.environment.program = program;
+        fs::write(dir.path().join("result.json"), serde_json::to_vec(&run).unwrap()).unwrap();
+        bench(dir.path(), &[&flags[..], &["--resume"]].concat())
+    };
+    let refused = resumed(Some(!program));
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("another build of kvbench"), "{}", stderr(&refused));
+    // Results of older versions do not name their program.
+    for known in [Some(program), None] {
+        let output = resumed(known);
+        assert!(output.status.success(), "{known:?}: {}", stderr(&output));
+    }
 }
 
 /// A run that was killed leaves its keys on an external server. The flag that removes them, which the refusal names, does

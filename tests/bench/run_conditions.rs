@@ -6,8 +6,10 @@ use crate::{
 };
 use kvbench::{
     bench::{
+        data,
         plan::suites,
         result::{Outcome, Run, Sample},
+        run::cold,
     },
     testing::skip_test::skip,
 };
@@ -125,6 +127,25 @@ fn a_disturbed_cell_is_measured_again_at_most_twice() {
     // The store, and the harness without one.
     assert_eq!(run.cells.len(), 2);
     assert_eq!((count(AGAIN), count(KEPT)), (2, 2), "{printed}");
+}
+
+/// One disturbed trial can decide the rate of a search.
+#[test]
+#[cfg(target_os = "linux")]
+fn each_disturbed_trial_of_a_search_is_measured_again() {
+    let flags = ["--mix", "get=1", "--seconds", "0.2", "--find-rate", "p50<1s"];
+    let (run, printed) = disturbed(&flags);
+    let count = |words: &str| printed.matches(words).count();
+    // The cell of the harness overhead, if there is one, is measured once after a busy cell.
+    assert!(count(KEPT) > 3 && count(AGAIN) + 2 >= 2 * count(KEPT), "{printed}");
+    let searches = run.samples.iter().filter_map(|sample| match &sample.outcome {
+        Outcome::Measured(measurement) => Some((sample, measurement.rate_search.as_ref()?)),
+        Outcome::Failed(_) | Outcome::Unsupported(_) => None,
+    });
+    for (sample, search) in searches {
+        assert!(sample.disturbance.is_some_and(|found| found.part() > 0.001), "{sample:?}");
+        assert!(search.trials.iter().all(|trial| trial.disturbance.is_some()), "{search:?}");
+    }
 }
 
 #[test]
@@ -414,6 +435,35 @@ fn the_memory_of_the_driver_is_added_to_the_limit() {
     assert!(driver > 8 * keys, "{driver}");
     assert_eq!(run.environment.memory_limit_bytes, Some(limit));
     assert_eq!(measurement(&run.samples[0].outcome).operations, keys);
+}
+
+/// The driver has a copy of the data file. The pages of the file itself, which nothing has read yet, are no memory of the
+/// driver.
+#[test]
+fn the_page_cache_of_a_data_file_is_not_added_to_the_limit() {
+    // Of a file system in memory no page can be dropped.
+    let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let file = dir.path().join("blocks");
+    data::generate(&file, 100_000, 1, 1.0).unwrap();
+    let bytes = fs::metadata(&file).unwrap().len();
+    let flags = ["--suite", "xdag", "--stores", "map", "--seconds", "0.1", "--data", "blocks", "--force"];
+    let mut found = Vec::new();
+    // Another test may empty the page cache between the two reads of the file.
+    while found.len() < 5 {
+        cold::evict_files(dir.path()).unwrap();
+        let output = bench(dir.path(), &[&flags[..], &["--memory-limit", "1GiB"]].concat());
+        if stderr(&output).contains("no control group can be made") {
+            let test = "the_page_cache_of_a_data_file_is_not_added_to_the_limit";
+            return skip(test, "no control group can be made");
+        }
+        assert!(output.status.success(), "{}", stderr(&output));
+        let driver = read(dir.path()).environment.driver_memory_bytes.unwrap();
+        if (bytes..bytes * 17 / 10).contains(&driver) {
+            return;
+        }
+        found.push(driver);
+    }
+    panic!("{found:?} bytes with a file of {bytes}");
 }
 
 /// Percentiles of several repetitions are those of all their operations, which only a histogram can tell.

@@ -71,11 +71,13 @@ fn a_low_soft_limit_of_open_files_is_raised_for_all_clients() {
 
 /// A server refuses the map size of a store without a memory map, and a user may give it for other stores of a run.
 #[test]
+#[cfg(feature = "lmdb")]
 fn the_map_size_is_given_only_to_servers_of_stores_with_a_memory_map() {
     let dir = tempfile::tempdir().unwrap();
-    let flags = "--wire --stores map --mix get=1 --operations 100 --keys 100 --fsync no --map-size 1GiB";
+    let flags = "--wire --stores map,lmdb --mix get=1 --operations 100 --keys 100 --fsync no --map-size 1GiB";
     let run = result_of(dir.path(), &flags.split(' ').collect::<Vec<_>>());
-    assert_eq!(measurement(&run.samples[0].outcome).operations, 100);
+    let operations = run.samples.iter().map(|sample| measurement(&sample.outcome).operations);
+    assert_eq!(operations.collect::<Vec<_>>(), [100, 100]);
 }
 
 #[test]
@@ -103,6 +105,10 @@ fn another_server_is_a_target_but_must_be_empty() {
     assert!(bench(dir.path(), &flush).status.success());
     let run = read(dir.path());
     assert!(run.finished);
+    // Nothing makes it do its deferred work.
+    let measured = measurement(&run.samples[0].outcome);
+    assert_eq!(measured.settle_seconds, None);
+    assert!(measured.unmeasured.contains_key("settle_seconds"));
     // Nothing is known of its cache.
     let of_cache = |warning: &String| warning.contains("cache");
     assert!(!run.environment.warnings.iter().any(of_cache), "{:?}", run.environment.warnings);

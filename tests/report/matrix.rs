@@ -181,11 +181,42 @@ fn nine_tenths_of_one_kind_are_not_mixed() {
     assert!(verdict(run, "Mixed").starts_with("not measured"));
 }
 
+/// 265 MB of keys and values.
+#[test]
+fn data_larger_than_memory_have_scenarios_of_their_own() {
+    let work = |fsync: Fsync, operation: Operation, memory: u64| {
+        let mut run = duel(&FAST, &SLOW);
+        run.environment.memory_limit_bytes = Some(memory);
+        for cell in &mut run.cells {
+            cell.target.fsync = Some(fsync);
+            cell.workload.mix = [(operation, 1.0)].into();
+        }
+        run
+    };
+    for (fsync, operation, fitting, larger) in [
+        (Fsync::No, Operation::Get, "Read-heavy", "Larger than memory"),
+        (Fsync::Always, Operation::Get, "Read-heavy", "Larger than memory"),
+        (Fsync::Always, Operation::Update, "Durable, one writer", "Durable, larger than memory"),
+    ] {
+        for (memory, one, other) in [(256 << 20, fitting, larger), (252 << 20, larger, fitting)] {
+            let run = work(fsync, operation, memory);
+            assert!(verdict(run.clone(), one).starts_with("lmdb. "), "{fsync:?} {memory} {one}");
+            assert_eq!(verdict(run, other), "not measured.", "{fsync:?} {memory}");
+        }
+    }
+    // What a power cut may lose of unsynced writes differs between the two.
+    assert_ne!(verdict(work(Fsync::No, Operation::Update, 1 << 20), "Larger than memory"), "not measured.");
+    // Scans are compared as scans.
+    assert_eq!(verdict(work(Fsync::No, Operation::Scan, 1 << 20), "Larger than memory"), "not measured.");
+    assert!(verdict(work(Fsync::No, Operation::Scan, 1 << 20), "Scan").starts_with("lmdb. "));
+}
+
 #[test]
 fn what_nothing_fits_is_not_measured() {
     for scenario in ["Write-heavy", "Mixed", "Scan", "Cold", "Footprint", "Recovery", "Reopen"]
         .into_iter()
         .chain(["Durable, one writer", "Durable, many writers", "Durable, group commit"])
+        .chain(["Larger than memory", "Durable, larger than memory"])
     {
         assert_eq!(verdict(duel(&FAST, &SLOW), scenario), "not measured.");
     }

@@ -24,11 +24,20 @@
   saw.sorted += "," + click(head);
   saw.ranksAgain = ranks();
 
+  const shown = () => {
+    const all = [...table.querySelectorAll(".figure:not([hidden])")];
+    return all.map((one) => [one.textContent, one.title, one.className, one.dataset.value].join("|")).sort().join("\n");
+  };
+  const came = shown();
   document.querySelector(`.switch[data-table="${table.id}"] input[value="p99_us"]`).click();
   saw.caption = table.querySelector(".what").textContent;
   click(table.tHead.rows[0].cells[0]);
   saw.rows = [...table.tBodies[0].rows].map((row) => row.cells[0].querySelector("span").textContent).join(",");
   saw.latency = click(head);
+  // The first measure again: each figure is as the page came with it.
+  const changed = shown() !== came;
+  document.querySelector(`.switch[data-table="${table.id}"] input`).click();
+  saw.restored = `${changed} ${shown() === came} ${came.includes(" repetitions|")}`;
 
   const chooser = document.getElementById("chooser");
   const ask = (name, value) => {

@@ -306,6 +306,7 @@ fn the_page_works_in_a_browser() {
     assert_eq!(left(&dom, "caption"), caption);
     assert_eq!(left(&dom, "rows"), "del,get,mixed,scan,set");
     assert_eq!(left(&dom, "latency"), "ascending");
+    assert_eq!(left(&dom, "restored"), "true true true");
 
     // The question that was measured first; then others, by the workloads that are near.
     assert_eq!(left(&dom, "opened"), "50 2 1 256");

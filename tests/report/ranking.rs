@@ -1,6 +1,6 @@
 //! Verdicts of the terminal, and the ranked table of `--may-lose`.
 
-use crate::{fixtures, report};
+use crate::{fixtures, rates::charts, report};
 use kvbench::{
     bench::{
         report::terminal,
@@ -79,6 +79,54 @@ fn the_verdict_names_the_winner_and_who_is_left_out() {
         ["a power cut loses", "a second", "a second", "everything"]
     );
     assert!(line("a kill loses").contains("nothing"), "{table}");
+}
+
+/// Two stores that lose what the system had not written, and two slower ones that lose everything.
+fn of_two_loss_bounds() -> Run {
+    let figures = [times(3.0), times(2.0), times(0.5), times(0.2)];
+    let stores = ["rocksdb", "redb", "lmdb", "sled"].into_iter().zip(&figures);
+    let stores: Vec<(&str, &str, &[f64])> =
+        stores.map(|(store, figures)| (store, "no", figures.as_slice())).collect();
+    let mut run = mixed(&stores, None);
+    run.cells[3].target.loses = Some(loses("lmdb", "no"));
+    run
+}
+
+/// The best of the stores that lose more than the policy allows is slower than others beside it.
+#[test]
+fn the_page_marks_the_winner_of_the_ranking_only() {
+    let (_dir, page) = report(&[of_two_loss_bounds()], "report.html");
+    assert_eq!(page.matches("class=\"figure best\"").count(), 1, "{page}");
+    assert!(page.contains("class=\"figure best\" data-value=\"3000\""), "{page}");
+}
+
+#[test]
+fn charts_of_one_work_are_told_apart_by_the_loss_bound() {
+    let charts = charts(&report(&[of_two_loss_bounds()], "report.html").1);
+    let titles = charts.split("<figcaption>").skip(1).filter_map(|part| part.split('<').next());
+    // The first two are those of the throughput.
+    let titles: Vec<_> = titles.take(2).collect();
+    let start = "mix, a kill loses nothing, a power cut ";
+    assert!(titles.iter().all(|title| title.starts_with(start)) && titles[0] != titles[1], "{titles:?}");
+}
+
+/// The one called map loses least, but has no value.
+#[test]
+fn a_store_that_was_not_measured_sets_no_loss_bound() {
+    let half = times(0.5);
+    let stores: [(&str, &str, &[f64]); 3] =
+        [("map", "no", &CALM), ("redb", "no", &CALM), ("lmdb", "no", &half)];
+    let mut run = mixed(&stores, None);
+    run.cells[1].target.loses = Some(loses("lmdb", "no"));
+    let id = run.cells[0].id.clone();
+    for outcome in [Outcome::Unsupported("no order".to_owned()), Outcome::Failed("disk full".to_owned())] {
+        for sample in run.samples.iter_mut().filter(|sample| sample.cell == id) {
+            sample.outcome = outcome.clone();
+        }
+        let text = verdict(&run);
+        let winner = "redb is fastest among stores that lose possibly everything, 2.00 times as fast as lmdb";
+        assert!(text.starts_with(winner) && text.contains("; map is left out: "), "{text}");
+    }
 }
 
 /// An engine that is 20% slower is never named as the winner, and noise of that size names nobody.
@@ -196,7 +244,7 @@ fn an_interleaved_run_says_what_makes_it_doubtful() {
         seconds: 1.0,
     };
     run.comparisons[0].blocks = vec![block(0.5), block(0.0), block(0.2)];
-    let rate = |store, in_turn| PilotRate { store, alone: 100.0, in_turn, write_back: 0.0 };
+    let rate = |store, in_turn| PilotRate { store, alone: 100.0, in_turn, ..PilotRate::default() };
     run.comparisons[0].slicing = Some(Slicing {
         slice_seconds: 0.1,
         discarded_seconds: 0.01,
@@ -217,9 +265,14 @@ fn an_interleaved_run_says_what_makes_it_doubtful() {
     assert_eq!(told(&run), (false, true), "without --foreign: {}", terminal::text(&run));
     run.environment.foreign_limit = Some(0.1);
     assert_eq!(told(&run), (true, true), "{}", terminal::text(&run));
-    run.comparisons[0].slicing.as_mut().unwrap().is_like_alone = true;
+    let slicing = run.comparisons[0].slicing.as_mut().unwrap();
+    slicing.is_like_alone = true;
+    slicing.pilot[1].stall_seconds = Some(30.0);
     run.comparisons[0].blocks = vec![block(0.0)];
     assert_eq!(told(&run), (false, false), "{}", terminal::text(&run));
+    let stall =
+        "slices of 100 ms are shorter than ten times the longest operations of stores alone: btree 30.0 s\n";
+    assert!(terminal::text(&run).contains(stall), "{}", terminal::text(&run));
 }
 
 /// The slowest store of the loss class sets the rate at which latencies are compared: not lmdb, which loses more, and not
@@ -435,17 +488,32 @@ fn rates_without_write_back_are_not_shown_of_a_store_that_failed() {
     let mut run = written_back(Vec::new());
     let rates = "  operations/s without and with write-back: rocksdb 2,000 and 1,000; redb 2,000 and 1,000";
     let all = format!("{rates}; lmdb 3,000 and 1,500\n");
-    let note = |rate| format!("{rate}.00 k/s without the write-back after its slices");
+    // A table of its own in Markdown, footnotes on the page.
+    const NOTE: &str = ".00 k/s without the write-back after its slices";
+    let row = |run: &Run| {
+        let (_dir, markdown) = report(std::slice::from_ref(run), "report.md");
+        assert!(!markdown.contains(NOTE), "{markdown}");
+        let head = "### Without write-back (operations/s)\n\nThroughput contains the write-back after the slices; without \
+                    it:\n\n";
+        let (_, section) = markdown.split_once(head).unwrap_or_else(|| panic!("no table: {markdown}"));
+        let row = section.lines().find(|line| line.starts_with("| mix ")).unwrap();
+        row.split('|').map(|part| part.trim().to_owned()).collect::<Vec<_>>()
+    };
+    let page = |run: &Run| report(std::slice::from_ref(run), "report.html").1;
     let text = terminal::text(&run);
     assert!(text.contains(&all), "{text}");
-    let (_dir, markdown) = report(&[run.clone()], "report.md");
-    assert!([2, 3].into_iter().all(|rate| markdown.contains(&note(rate))), "{markdown}");
+    assert_eq!(row(&run), ["", "mix", "2,000", "2,000", "3,000", ""]);
+    assert!(["2", "3"].into_iter().all(|rate| page(&run).contains(&format!("{rate}{NOTE}"))));
     let last = run.samples.last_mut().unwrap();
     last.outcome = Outcome::Failed("disk full".to_owned());
     let text = terminal::text(&run);
     assert!(text.contains(&format!("{rates}\n")), "{text}");
-    let (_dir, markdown) = report(&[run], "report.md");
-    assert!(markdown.contains(&note(2)) && !markdown.contains(&note(3)), "{markdown}");
+    let row = row(&run);
+    assert!(row[2..4] == ["2,000", "2,000"] && row[4].starts_with("**failed**"), "{row:?}");
+    let page = page(&run);
+    assert!(page.contains(&format!("2{NOTE}")) && !page.contains(&format!("3{NOTE}")), "{page}");
+    run.comparisons[0].blocks.clear();
+    assert!(!report(&[run], "report.md").1.contains("### Without write-back"));
 }
 
 /// The throughput of a store that is loaded in a group is that of a machine of mean speed.
@@ -454,6 +522,16 @@ fn rates_without_write_back_are_scaled_as_the_throughput_is() {
     let text = terminal::text(&written_back(vec![vec![0, 1], vec![0, 2]]));
     let rates = "rocksdb 2,828 and 1,414; redb 2,828 and 1,414; lmdb 4,243 and 2,121\n";
     assert!(text.contains(&format!("  operations/s without and with write-back: {rates}")), "{text}");
+}
+
+#[test]
+fn a_bar_in_the_name_of_a_workload_shifts_no_value() {
+    let half = times(0.5);
+    let mut run = mixed(&[("map", "always", &CALM), ("btree", "always", &half)], None);
+    run.cells.iter_mut().for_each(|cell| cell.row = "a | b".to_owned());
+    let text = terminal::text(&run);
+    let last_bar = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().rfind(" | ");
+    assert_eq!(last_bar("Workload "), last_bar("a | b "), "{text}");
 }
 
 /// Its later repetitions are not measured any more.

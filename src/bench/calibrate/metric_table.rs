@@ -21,14 +21,15 @@ figure is outside the allowed range. `kvbench bench` records in each result whet
 - Times are compared with what the engine itself has recorded. The *truth* is the time that the engine worked. A correct
   figure is at least that time, and at most the time between the end of the previous operation in the engine and the start
   of the next one, which includes the way there and back. Both vary when the machine is busy. An experiment with a
-  figure outside the allowed range is measured again, at most twice, and the command says so: a machine that stands
-  still at the wrong moment is not wrong every time, wrong code is. A wrong count is never measured again.
+  figure outside the allowed range is measured again, at most twice, and the command says so: a paused machine fails
+  one attempt, a bug fails every attempt. A wrong count is never measured again.
 - Bytes and requests of the device are those of a loop device of the cell's own, with the journal and the look-ups of its
   file system. `device writes` syncs each write, while another process writes to the machine's device; `device reads` reads
   a file that was dropped from the page cache; `memory limit` reads a file of 128 MiB twice with 48 MiB of memory, so that
   at most 48 of 128 MiB of the second time may come from the page cache. Without root or loop devices these are not checked.
 - In a closed loop, the time between two operations in the engine lengthens one of them, not both. On a busy machine the
-  way there and back may take so long that a possible value proves too little. Such a value is *undecided*: a mean, or a
+  way there and back may take so long that the measurement cannot confirm a value which may be right. Such a value is
+  *undecided*: a mean, or a
   percentile up to the 99th, that exceeds the engine's own time by more than 50% and 1 ms; a higher percentile or a
   maximum that exceeds it by more than 100% and 10 ms; and any figure of more than ten times the truth. Undecided values
   are measured again too. Those that stay undecided are not wrong; results name them.

@@ -269,7 +269,7 @@ mod tests {
                     may_lose: None,
                 },
                 reference: false,
-                aspect: ComparedMetric::Speed,
+                metric: ComparedMetric::Speed,
                 medians: [0.0; 2],
                 logs: part.logs,
                 group_size: 1,

@@ -23,7 +23,7 @@ use crate::bench::result::{
 };
 use cell_status::CellStatus;
 use change::Change;
-use paired_samples::{ASPECTS, ComparedMetric, Series};
+use paired_samples::{COMPARED_METRICS, ComparedMetric, Series};
 use significance::{CellFinding, Finding, Judgement};
 use std::path::Path;
 
@@ -104,8 +104,10 @@ impl Comparison {
             let same = cell.workload == other.workload
                 && is_same(&cell.target, &other.target)
                 && took_turns_alike([first, second], &cell.id);
-            let own: Vec<_> =
-                ASPECTS.into_iter().filter_map(|aspect| Series::new([first, second], cell, aspect)).collect();
+            let own: Vec<_> = COMPARED_METRICS
+                .into_iter()
+                .filter_map(|metric| Series::new([first, second], cell, metric))
+                .collect();
             let state =
                 if same { state(first, second, cell, !own.is_empty()) } else { CellStatus::OtherWork };
             if state == CellStatus::Figures {
@@ -150,10 +152,10 @@ impl Comparison {
     fn suspected(&self, limit: f64) -> Vec<String> {
         let undecided = self.judgement.stores.iter().filter(|finding| {
             self.of_store(finding) == Verdict::CannotTell
-                && is_beyond(finding.aspect, finding.change.shift.exp(), limit)
+                && is_beyond(finding.metric, finding.change.shift.exp(), limit)
         });
         distinct(undecided.map(|finding| {
-            format!("{} of {}", finding.aspect.title(), finding.store.as_deref().unwrap_or("all stores"))
+            format!("{} of {}", finding.metric.title(), finding.store.as_deref().unwrap_or("all stores"))
         }))
     }
 
@@ -187,11 +189,11 @@ impl Comparison {
     }
 
     fn of_store(&self, finding: &Finding) -> Verdict {
-        verdict(finding.aspect, Some(finding.change), (finding.real, finding.equal), self.limit)
+        verdict(finding.metric, Some(finding.change), (finding.real, finding.equal), self.limit)
     }
 
     fn of_cell(&self, finding: &CellFinding) -> Verdict {
-        verdict(finding.aspect, finding.change, (finding.real, finding.equal), self.limit)
+        verdict(finding.metric, finding.change, (finding.real, finding.equal), self.limit)
     }
 }
 
@@ -215,18 +217,18 @@ fn is_same(one: &Target, other: &Target) -> bool {
 /// Returns the verdict on a change that is shown to be `real`, or `equal` within the margin. A limit of 0.1 allows 90%
 /// of the speed, and 110% of latency or size.
 fn verdict(
-    aspect: ComparedMetric,
+    metric: ComparedMetric,
     change: Option<Change>,
     (real, equal): (bool, bool),
     limit: Option<f64>,
 ) -> Verdict {
     let Some(change) = change else { return Verdict::TooFew };
     let ratio = change.shift.exp();
-    let gained = match aspect.better() {
+    let gained = match metric.better() {
         Better::Higher => ratio > 1.0,
         Better::Lower => ratio < 1.0,
     };
-    let too_much = limit.is_some_and(|limit| is_beyond(aspect, ratio, limit));
+    let too_much = limit.is_some_and(|limit| is_beyond(metric, ratio, limit));
     match (real, gained, too_much) {
         (false, ..) if equal => Verdict::Equal,
         (false, ..) => Verdict::CannotTell,
@@ -237,8 +239,8 @@ fn verdict(
 }
 
 /// Returns `true` if a metric whose ratio is `ratio` got worse by more than the limit.
-fn is_beyond(aspect: ComparedMetric, ratio: f64, limit: f64) -> bool {
-    match aspect.better() {
+fn is_beyond(metric: ComparedMetric, ratio: f64, limit: f64) -> bool {
+    match metric.better() {
         Better::Higher => ratio < 1.0 - limit,
         Better::Lower => ratio > 1.0 + limit,
     }

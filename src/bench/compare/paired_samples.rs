@@ -25,7 +25,7 @@ pub enum ComparedMetric {
 }
 
 /// All compared metrics, in the order of the report.
-pub const ASPECTS: [ComparedMetric; 4] =
+pub const COMPARED_METRICS: [ComparedMetric; 4] =
     [ComparedMetric::Speed, ComparedMetric::P99, ComparedMetric::Size, ComparedMetric::Reads];
 
 impl ComparedMetric {
@@ -88,7 +88,7 @@ pub struct Series {
     /// `true` if the cell measures the harness, not a store.
     pub reference: bool,
     /// Metric whose values the series has.
-    pub aspect: ComparedMetric,
+    pub metric: ComparedMetric,
     /// Medians of the metric in the first and in the second run.
     pub medians: [f64; 2],
     /// Natural logarithms of the metric in the first and in the second run: of each repetition, or of the best
@@ -100,16 +100,16 @@ pub struct Series {
 
 impl Series {
     /// Returns the values of a metric of `cell` in both runs, or `None` if one of the runs has no value of it.
-    pub fn new(runs: [&Run; 2], cell: &Cell, aspect: ComparedMetric) -> Option<Self> {
+    pub fn new(runs: [&Run; 2], cell: &Cell, metric: ComparedMetric) -> Option<Self> {
         let target = &cell.target;
         let store = match target.compression {
             Compression::None => target.store_and_side(),
             compression => format!("{}/{compression}", target.store_and_side()),
         };
-        let found = runs.map(|run| (repetitions(run, cell), logs(run, cell, aspect)));
+        let found = runs.map(|run| (repetitions(run, cell), logs(run, cell, metric)));
         let fewest = found.iter().map(|(count, _)| *count).min().unwrap_or(0);
         // Other processes change no number of bytes.
-        let is_of_bytes = matches!(aspect, ComparedMetric::Size | ComparedMetric::Reads);
+        let is_of_bytes = matches!(metric, ComparedMetric::Size | ComparedMetric::Reads);
         let group_size = if is_of_bytes { 1 } else { (fewest / MIN_GROUPS).max(1) };
         let groups = |count: u32| count / group_size;
         let counted = |(count, logs): &(u32, Logs)| {
@@ -121,11 +121,11 @@ impl Series {
             store,
             level: Level::of(target),
             reference: cell.reference,
-            aspect,
+            metric,
             medians: found.each_ref().map(|(_, logs)| middle(logs)),
             group_size,
             logs: found.map(|(count, logs)| {
-                best_of_groups(logs, groups(count), [group_size, most], aspect.better())
+                best_of_groups(logs, groups(count), [group_size, most], metric.better())
             }),
         };
         series.logs.iter().all(|logs| !logs.is_empty()).then_some(series)
@@ -169,8 +169,8 @@ fn middle(logs: &Logs) -> f64 {
 
 /// Returns the logarithms of a metric of a cell by repetition. Repetitions that other programs disturbed are left out,
 /// unless all of the cell's were.
-fn logs(run: &Run, cell: &Cell, aspect: ComparedMetric) -> Logs {
-    let of = |(repetition, measurement)| Some((repetition, aspect.of(cell, measurement)?.ln()));
+fn logs(run: &Run, cell: &Cell, metric: ComparedMetric) -> Logs {
+    let of = |(repetition, measurement)| Some((repetition, metric.of(cell, measurement)?.ln()));
     run.by_repetition(&cell.id).filter_map(of).collect()
 }
 
@@ -182,7 +182,7 @@ fn repetitions(run: &Run, cell: &Cell) -> u32 {
 
 /// Returns `true` if the run has a value of any compared metric of the cell.
 pub fn has_value(run: &Run, cell: &Cell) -> bool {
-    ASPECTS.into_iter().any(|aspect| !logs(run, cell, aspect).is_empty())
+    COMPARED_METRICS.into_iter().any(|metric| !logs(run, cell, metric).is_empty())
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@
 
 use super::{
     change::{BetweenRuns, Change, Part, common_shift, median},
-    paired_samples::{ASPECTS, ComparedMetric, Series},
+    paired_samples::{COMPARED_METRICS, ComparedMetric, Series},
 };
 use crate::bench::result::{
     comparability::Level,
@@ -61,7 +61,7 @@ pub struct Finding {
     /// Level of the change (access, commit path and fsync policy); `None` for the change over all levels together.
     pub level: Option<Level>,
     /// Metric that changed.
-    pub aspect: ComparedMetric,
+    pub metric: ComparedMetric,
     /// Size of the change from the first run to the second, with its standard error.
     pub change: Change,
     /// `true` if the change is significant (more than chance explains).
@@ -76,7 +76,7 @@ pub struct CellFinding {
     /// Id of the cell whose metric changed.
     pub id: String,
     /// Metric that changed.
-    pub aspect: ComparedMetric,
+    pub metric: ComparedMetric,
     /// Medians of the metric in the first and in the second run.
     pub medians: [f64; 2],
     /// Change of the cell relative to the shift that all stores share; `None` with fewer than [`ENOUGH`] repetitions.
@@ -108,7 +108,7 @@ pub struct Judgement {
 /// Stores that are compared with each other: with equal level (access, commit path, fsync policy), for one metric.
 struct Group<'s> {
     level: Level,
-    aspect: ComparedMetric,
+    metric: ComparedMetric,
     stores: Vec<(String, Part)>,
     harness: Vec<Part>,
     series: Vec<&'s Series>,
@@ -131,7 +131,7 @@ impl Judgement {
         widen(&mut stores, &mut cells);
         let wide = across(&stores);
         let several =
-            |one: &Finding| wide.iter().any(|all| (&all.store, all.aspect) == (&one.store, one.aspect));
+            |one: &Finding| wide.iter().any(|all| (&all.store, all.metric) == (&one.store, one.metric));
         let (mut levels, mut all): (Vec<_>, Vec<_>) = stores.into_iter().partition(|one| several(one));
         all.extend(wide);
         decide(all.iter_mut().map(|one| (Some(one.change), &mut one.real, &mut one.equal)), STORES, margin);
@@ -157,7 +157,7 @@ fn groups(series: &[Series]) -> Vec<Group<'_>> {
             Some(group) => group.series.push(one),
             None => groups.push(Group {
                 level: one.level,
-                aspect: one.aspect,
+                metric: one.metric,
                 stores: Vec::new(),
                 harness: Vec::new(),
                 series: vec![one],
@@ -166,18 +166,18 @@ fn groups(series: &[Series]) -> Vec<Group<'_>> {
         }
     }
     for group in &mut groups {
-        group.stores = parts(group.aspect, &group.series);
+        group.stores = parts(group.metric, &group.series);
         let fits = |one: &&Series| {
-            one.reference && one.aspect == group.aspect && one.level.access == group.level.access
+            one.reference && one.metric == group.metric && one.level.access == group.level.access
         };
         let harness: Vec<_> = series.iter().filter(enough).filter(fits).collect();
         if group.stores.len() < 3 {
-            group.harness = parts(group.aspect, &harness).into_iter().map(|(_, part)| part).collect();
+            group.harness = parts(group.metric, &harness).into_iter().map(|(_, part)| part).collect();
         }
     }
-    for aspect in ASPECTS {
-        let by_state = by_state(groups.iter().filter(|group| group.aspect == aspect));
-        groups.iter_mut().filter(|group| group.aspect == aspect).for_each(|group| group.by_state = by_state);
+    for metric in COMPARED_METRICS {
+        let by_state = by_state(groups.iter().filter(|group| group.metric == metric));
+        groups.iter_mut().filter(|group| group.metric == metric).for_each(|group| group.by_state = by_state);
     }
     groups
 }
@@ -195,7 +195,7 @@ fn by_state<'g>(levels: impl Iterator<Item = &'g Group<'g>>) -> f64 {
 /// Returns, for each store of the cells in `series`, its name and the weighted mean of its cells' logarithms by
 /// repetition, in which cells with little noise count more. A store with fewer than [`ENOUGH`] common repetitions is
 /// left out.
-fn parts(aspect: ComparedMetric, series: &[&Series]) -> Vec<(String, Part)> {
+fn parts(metric: ComparedMetric, series: &[&Series]) -> Vec<(String, Part)> {
     let mut stores: Vec<&str> = Vec::new();
     for one in series {
         if !stores.contains(&one.store.as_str()) {
@@ -204,7 +204,7 @@ fn parts(aspect: ComparedMetric, series: &[&Series]) -> Vec<(String, Part)> {
     }
     let part = |store: &str| {
         let own: Vec<_> = series.iter().copied().filter(|one| one.store == store).collect();
-        (store.to_owned(), Part::of(&own, between(aspect).cell))
+        (store.to_owned(), Part::of(&own, between(metric).cell))
     };
     stores.into_iter().map(part).filter(|(_, part)| part.repetitions() >= ENOUGH).collect()
 }
@@ -213,8 +213,8 @@ fn parts(aspect: ComparedMetric, series: &[&Series]) -> Vec<(String, Part)> {
 /// one state of the machine, and all stores together over its states. The source is docs/reference/between-runs.csv: a store
 /// varies by 1.3% in speed and by 3.2% in p99 over the last four runs (`benches/between_runs.py --after`), rounded up. The
 /// table has one cell of each store, so the figures of cells are assumed: about twice those of stores.
-fn between(aspect: ComparedMetric) -> BetweenRuns {
-    match aspect {
+fn between(metric: ComparedMetric) -> BetweenRuns {
+    match metric {
         ComparedMetric::Speed => BetweenRuns { store: 0.015, machine: BETWEEN_RUNS, cell: 0.03 },
         ComparedMetric::P99 => BetweenRuns { store: 0.05, machine: 0.12, cell: 0.08 },
         // The variation of bytes read was not measured; it is taken to be that of sizes.
@@ -226,7 +226,7 @@ fn between(aspect: ComparedMetric) -> BetweenRuns {
 
 impl Group<'_> {
     fn has(&self, series: &Series) -> bool {
-        (self.level, self.aspect) == (series.level, series.aspect)
+        (self.level, self.metric) == (series.level, series.metric)
     }
 
     /// Returns the stores of the group without `store`, and the harness.
@@ -238,7 +238,7 @@ impl Group<'_> {
     /// Returns how much the group's metric varies between runs of one build: a store or a cell relative to the others
     /// varies more if the machine was in another state.
     fn between(&self) -> BetweenRuns {
-        let BetweenRuns { store, machine, cell } = between(self.aspect);
+        let BetweenRuns { store, machine, cell } = between(self.metric);
         BetweenRuns { store: store.hypot(self.by_state), machine, cell: cell.hypot(self.by_state) }
     }
 
@@ -265,7 +265,7 @@ impl Group<'_> {
         let finding = |store: Option<String>, change: Change| Finding {
             store,
             level: Some(self.level),
-            aspect: self.aspect,
+            metric: self.metric,
             change,
             real: false,
             equal: false,
@@ -297,7 +297,7 @@ fn cell(series: &Series, group: Option<&Group<'_>>) -> CellFinding {
     });
     CellFinding {
         id: series.id.clone(),
-        aspect: series.aspect,
+        metric: series.metric,
         medians: series.medians,
         change,
         real: false,
@@ -309,14 +309,14 @@ fn cell(series: &Series, group: Option<&Group<'_>>) -> CellFinding {
 /// standard errors is not larger than chance explains. Metrics with fewer than [`MANY`] changes of stores are left as
 /// they are.
 fn widen(stores: &mut [Finding], cells: &mut [CellFinding]) {
-    for aspect in ASPECTS {
+    for metric in COMPARED_METRICS {
         let mut own: Vec<_> =
-            stores.iter_mut().filter(|finding| finding.aspect == aspect && finding.store.is_some()).collect();
+            stores.iter_mut().filter(|finding| finding.metric == metric && finding.store.is_some()).collect();
         let distances = own.iter().map(|one| one.change.shift.abs() / one.change.error()).collect::<Vec<_>>();
         let Some(middle) = median(distances).filter(|_| own.len() >= MANY) else { continue };
         let factor = (middle / MIDDLE).max(1.0);
         own.iter_mut().for_each(|finding| finding.change.widen(factor));
-        let cells = cells.iter_mut().filter(|cell| cell.aspect == aspect);
+        let cells = cells.iter_mut().filter(|cell| cell.metric == metric);
         cells.filter_map(|cell| cell.change.as_mut()).for_each(|change| change.widen(factor));
     }
 }
@@ -326,7 +326,7 @@ fn widen(stores: &mut [Finding], cells: &mut [CellFinding]) {
 fn across(findings: &[Finding]) -> Vec<Finding> {
     let mut joined: Vec<Finding> = Vec::new();
     for one in findings {
-        let same = |other: &&Finding| (&other.store, other.aspect) == (&one.store, one.aspect);
+        let same = |other: &&Finding| (&other.store, other.metric) == (&one.store, one.metric);
         let changes: Vec<_> = findings.iter().filter(same).map(|other| other.change).collect();
         if changes.len() > 1 && !joined.iter().any(|known| same(&known)) {
             joined.extend(Change::joined(&changes).map(|change| Finding {
@@ -364,7 +364,7 @@ fn decide<'f>(
 fn detectable_losses(findings: &[Finding]) -> (Option<f64>, Option<(String, f64)>) {
     #[expect(clippy::cast_precision_loss, reason = "a number of stores")]
     let questions = findings.len() as f64;
-    let speeds = || findings.iter().filter(|one| one.store.is_some() && one.aspect == ComparedMetric::Speed);
+    let speeds = || findings.iter().filter(|one| one.store.is_some() && one.metric == ComparedMetric::Speed);
     let loss = |one: &Finding| 1.0 - (-one.change.reach(STORES / questions)).exp();
     let open = speeds().filter(|one| !(one.equal || one.real && one.change.shift > 0.0));
     let noisiest = open.max_by(|one, other| loss(one).total_cmp(&loss(other)));

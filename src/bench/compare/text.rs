@@ -62,9 +62,9 @@ impl Comparison {
             [
                 finding.store.as_deref().map_or("all stores".to_owned(), printable),
                 finding.level.map_or("all".to_owned(), |level| level.to_string()),
-                finding.aspect.title().to_owned(),
+                finding.metric.title().to_owned(),
                 ratio(&finding.change),
-                self.verdict_text(finding.aspect, self.of_store(finding)),
+                self.verdict_text(finding.metric, self.of_store(finding)),
             ]
         };
         let stores = self.judgement.stores.iter();
@@ -94,13 +94,13 @@ impl Comparison {
 
     fn line(&self, finding: &CellFinding) -> [String; 5] {
         let [first, second] = finding.medians;
-        let show = |value| number_format::short(finding.aspect.unit(), value);
+        let show = |value| number_format::short(finding.metric.unit(), value);
         [
             printable(&finding.id),
-            finding.aspect.title().to_owned(),
+            finding.metric.title().to_owned(),
             format!("{} -> {}", show(first), show(second)),
             format!("{:.3}", second / first),
-            self.verdict_text(finding.aspect, self.of_cell(finding)),
+            self.verdict_text(finding.metric, self.of_cell(finding)),
         ]
     }
 
@@ -151,8 +151,8 @@ impl Comparison {
     }
 
     /// Returns the verdict on a change of a metric as text.
-    fn verdict_text(&self, aspect: ComparedMetric, verdict: Verdict) -> String {
-        let (worse, better) = directions(aspect);
+    fn verdict_text(&self, metric: ComparedMetric, verdict: Verdict) -> String {
+        let (worse, better) = directions(metric);
         match verdict {
             Verdict::TooFew | Verdict::CannotTell => "cannot tell".to_owned(),
             Verdict::Equal => format!("equal within {}", self.margin),
@@ -192,8 +192,8 @@ fn ratio(change: &Change) -> String {
 }
 
 /// Returns the words for a metric that became worse and for one that became better: "slower" and "faster".
-fn directions(aspect: ComparedMetric) -> (&'static str, &'static str) {
-    match aspect.unit() {
+fn directions(metric: ComparedMetric) -> (&'static str, &'static str) {
+    match metric.unit() {
         Unit::Microseconds | Unit::Seconds => ("longer", "shorter"),
         Unit::Bytes | Unit::Times => ("larger", "smaller"),
         Unit::Count => ("more", "fewer"),

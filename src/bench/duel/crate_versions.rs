@@ -219,8 +219,9 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Makes the lock file of a copy: that of the sources with this version of the crate, which is returned. Leaves it as it
-    /// is if it was made from the same one, since a new file would be a reason to compile again.
+    /// Makes the lock file of a copy: that of the sources with this version of the crate, which is returned. The lock file
+    /// with a published version stays as it is if it was made from the lock file that the sources have now: a new file
+    /// would be a reason to compile again. That with a directory or a Git repository is always made again.
     fn choose_version(&self, copy: &Path) -> Result<Package, Error> {
         let Self { name, source, required, .. } = self;
         let (lock, made_from) = (copy.join("Cargo.lock"), copy.join("Cargo.lock.made-from"));

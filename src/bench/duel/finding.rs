@@ -58,7 +58,8 @@ fn per_operation(measurement: &Measurement, count: Option<u64>) -> Option<f64> {
 #[derive(Debug)]
 pub(super) struct Finding {
     pub metric: &'static Metric,
-    /// Medians of the metric over all blocks (repetitions): of the old program and of the new one.
+    /// Medians of the metric over all blocks (repetitions) in which a program has a positive value: of the old program
+    /// and of the new one.
     pub medians: [f64; 2],
     /// Comparison of the metric in the new program with that in the old one: ratio, confidence interval and verdict.
     /// The verdict `Faster` means that the new value is higher.

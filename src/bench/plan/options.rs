@@ -92,7 +92,7 @@ pub struct Options {
     /// `--compression` of the stores' files.
     pub compression: Compression,
     /// Conditions of the run that do not depend on its workloads, such as `--cold` and `--cpus`.
-    pub conduct: RunConditions,
+    pub conditions: RunConditions,
     /// Arguments of the command line, as the result file records them: without the program's name and `--resume`.
     pub command: Vec<String>,
     /// Function that returns the arguments with which this program serves a target's store, on a free port. It takes
@@ -203,7 +203,7 @@ impl Default for Options {
             cache_bytes: 256 << 20,
             map_bytes: 256 << 30,
             compression: Compression::None,
-            conduct: RunConditions::default(),
+            conditions: RunConditions::default(),
             command: Vec::new(),
             server_arguments: |_, _, _| Vec::new(),
         }
@@ -230,14 +230,14 @@ impl Options {
     /// Returns the duration of a measurement in seconds, from `--seconds`, `--quick` or `--full`. `None`: the suite
     /// chooses, or the measurement ends by operations.
     pub fn wanted_seconds(&self) -> Option<f64> {
-        let preset = self.conduct.preset.filter(|_| self.operations.is_none());
+        let preset = self.conditions.preset.filter(|_| self.operations.is_none());
         self.seconds.or_else(|| preset.map(|preset| preset.seconds))
     }
 
     /// Returns a copy of the options with the number of keys of `--quick` or `--full`, if `--keys` is absent.
     pub fn filled(&self) -> Self {
         let mut filled = self.clone();
-        if let Some(preset) = self.conduct.preset {
+        if let Some(preset) = self.conditions.preset {
             filled.keys = self.keys.or(preset.keys);
         }
         filled
@@ -445,6 +445,8 @@ pub enum PlanError {
         "--fsync memory: --suite storage measures files, and a store in memory has none; add another policy"
     )]
     NoFiles,
+    #[error("--map-size {map_size} does not work with --stores {stores}; it works with {able}")]
+    NoMemoryMap { map_size: u64, stores: String, able: String },
     #[error("{flag}: {} has its own value; leave the flag out", .suite.selector())]
     Ignored { flag: &'static str, suite: &'static Suite },
     #[error("--keys: {} takes at least {least} keys; raise --keys", .suite.selector())]

@@ -77,7 +77,7 @@ impl Workload {
 
     /// Returns the length of the intervals of the timeline, in which operations are counted: a 60th of the time limit,
     /// at least 10 ms; 100 ms without a time limit.
-    pub fn slice(&self) -> Duration {
+    pub fn timeline_interval(&self) -> Duration {
         Duration::from_secs_f64(self.seconds.map_or(0.1, |seconds| (seconds / 60.0).max(0.01)))
     }
 
@@ -129,10 +129,9 @@ impl Workload {
         }
     }
 
-    /// Returns a workload that reads each of the keys with the numbers `first..end` once, by one thread; if there are more
-    /// than `most`, it reads `most` keys chosen at random.
-    pub fn verification(&self, (first, end): (u64, u64), most: u64) -> Workload {
-        let keys = end.saturating_sub(first);
+    /// Returns a workload that reads each of `keys` keys once, by one thread; if there are more than `most`, it reads
+    /// `most` keys chosen at random.
+    pub fn verification(&self, keys: u64, most: u64) -> Workload {
         Workload {
             name: "verification".into(),
             mix: [(Operation::Get, 1.0)].into(),
@@ -148,12 +147,12 @@ impl Workload {
         self.kinds().any(|kind| !matches!(kind, Operation::Insert | Operation::Delete))
     }
 
-    /// Returns the workload of the warm-up: the same mix without inserts and deletes, which would change the keys of
+    /// Returns the mix of the warm-up: that of the workload without inserts and deletes, which would change the keys of
     /// the measurement. `None` if no operation is left or the workload has no warm-up.
-    pub fn warm_up(&self) -> Option<Workload> {
+    pub fn warm_up_mix(&self) -> Option<Mix> {
         let mut steady = self.clone();
         steady.mix.retain(|kind, _| !matches!(kind, Operation::Insert | Operation::Delete));
-        (self.warmup_seconds > 0.0 && steady.kinds().next().is_some()).then_some(steady)
+        Mix::new(&steady).filter(|_| self.warmup_seconds > 0.0)
     }
 
     /// Returns `true` if the workload may write to the store or its files.

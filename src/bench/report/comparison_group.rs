@@ -202,7 +202,7 @@ fn shortest_title(own: &[String], all: &[Vec<String>]) -> String {
 }
 
 /// Returns the traits of a comparison group: the name of the workload, followed by every setting that may differ, each
-/// as text.
+/// as text. The last one is the loss bound, if the work may lose writes and all cells have the same.
 fn traits(contest: &ComparisonGroup<'_, '_>) -> Vec<String> {
     let Some(entry) = contest.entries.first() else { return Vec::new() };
     let work = &entry.cell.workload;
@@ -220,6 +220,10 @@ fn traits(contest: &ComparisonGroup<'_, '_>) -> Vec<String> {
     parts.push(format!("seed {}", work.seed));
     parts.push(format!("cache {} B", entry.cell.target.cache_bytes));
     parts.push(format!("machine {}", entry.group + 1));
+    let losses = contest.entries.iter().map(|entry| comparability::loses_words(&entry.cell.target));
+    if let ([Some(words)], true) = (number_format::distinct(losses).as_slice(), entry.may_lose()) {
+        parts.push(words.clone());
+    }
     parts
 }
 

@@ -1,5 +1,6 @@
 //! Machine, software and settings of a benchmark run, as text.
 
+use super::report_tables::Report;
 use crate::{
     bench::result::{
         Calibration, Environment, Run, Target, comparability::Level, interleaved_comparison::Comparison,
@@ -9,28 +10,68 @@ use crate::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
+
+/// Name of the fact that lists what the run has not measured.
+pub const LEFT_OUT: &str = "Left out";
 
 /// Machine, software and settings of a benchmark run, as text.
 pub struct EnvironmentText<'a> {
-    /// Title of the run: suite and start time.
+    /// Title of the run: its suite or first table, its start time, and its environment if the report has several.
     pub title: String,
+    /// Number of the run's environment in the report, from 1.
+    pub number: usize,
     /// Name and value of each fact about the machine, the software and the settings.
     pub facts: Vec<(&'static str, String)>,
     /// Warnings about conditions that make the results of the run unreliable.
     pub warnings: Vec<&'a str>,
     /// Shell command that repeats the run.
     pub command: String,
-    /// Path of the result file relative to the report, if the report has a copy.
-    pub link: Option<String>,
+    /// Link to the result file, if the report has a copy.
+    pub link: Option<Link>,
 }
 
-/// Returns the machine, software and settings of a run as text. The path of the report's copy of the result file
-/// (`link`) is left `None`.
-pub fn describe(file: &RunFile) -> EnvironmentText<'_> {
+/// Link from the report to a file.
+pub struct Link {
+    /// URL of the file, relative to the report.
+    pub url: String,
+    /// Path of the file as text, relative to the report.
+    pub text: String,
+}
+
+impl Link {
+    /// Returns the link to the file at `path`, relative to the report.
+    pub fn to(path: &Path) -> Self {
+        // Without "./", a name with a colon would begin with a scheme.
+        let mut url = ".".to_owned();
+        for part in path {
+            url.push('/');
+            for byte in part.as_encoded_bytes() {
+                if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) {
+                    url.push(char::from(*byte));
+                } else {
+                    url.push_str(&format!("%{byte:02X}"));
+                }
+            }
+        }
+        Self { url, text: path.display().to_string() }
+    }
+}
+
+/// Returns the machine, software and settings of each run of a report as text. The paths of the report's copies of the
+/// result files (`link`) are left `None`.
+pub fn of_runs<'a>(report: &Report<'a>) -> Vec<EnvironmentText<'a>> {
+    let several = report.environments.iter().any(|number| *number > 1);
+    let runs = report.runs.iter().zip(&report.environments);
+    runs.map(|(file, number)| describe(file, *number, several)).collect()
+}
+
+fn describe(file: &RunFile, number: usize, several: bool) -> EnvironmentText<'_> {
     let run = &file.run;
-    let suite = run.suite.as_deref().unwrap_or("workload of --mix");
+    let first = run.cells.iter().find(|cell| !cell.reference).map(|cell| cell.table.as_str());
+    let work = run.suite.as_deref().or(first).unwrap_or("nothing measured");
+    let environment = if several { format!(", environment {number}") } else { String::new() };
     let mut warnings: Vec<&str> = run.environment.warnings.iter().map(String::as_str).collect();
     if !run.finished {
         warnings.push("This run was not finished; repeat its command with --resume to continue it.");
@@ -39,7 +80,8 @@ pub fn describe(file: &RunFile) -> EnvironmentText<'_> {
     let arguments = run.command.iter().filter(|word| *word != "--force").cloned();
     let command: Vec<_> = std::iter::once("kvbench".to_owned()).chain(arguments).collect();
     EnvironmentText {
-        title: format!("{suite}, {}", run.started),
+        title: format!("{work}, {}{environment}", run.started),
+        number,
         facts: facts(file),
         warnings,
         command: number_format::shell_command(&command),
@@ -95,7 +137,7 @@ fn facts(file: &RunFile) -> Vec<(&'static str, String)> {
         facts.push(("Settings that this version of kvbench computes from them", computed));
     }
     if !run.left_out.is_empty() {
-        facts.push(("Left out", run.left_out.join("; ")));
+        facts.push((LEFT_OUT, run.left_out.join("; ")));
     }
     facts
 }
@@ -219,7 +261,22 @@ fn calibration(found: &Calibration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::limit;
+    use super::{Link, limit};
+    use std::path::Path;
+
+    #[test]
+    fn a_link_leads_to_the_file_whatever_its_name() {
+        for (path, url) in [
+            ("results/run-0.json", "./results/run-0.json"),
+            ("results/run #1?.json", "./results/run%20%231%3F.json"),
+            ("a:b-50%.json", "./a%3Ab-50%25.json"),
+            ("javascript:alert(1).json", "./javascript%3Aalert%281%29.json"),
+            ("\u{b5}.json", "./%C2%B5.json"),
+        ] {
+            let link = Link::to(Path::new(path));
+            assert_eq!((link.url.as_str(), link.text.as_str()), (url, path));
+        }
+    }
 
     #[test]
     fn a_limit_is_shown_with_the_memory_of_the_driver() {

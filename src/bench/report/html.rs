@@ -3,12 +3,12 @@
 use super::{
     chart_groups::{self, ChartGroup},
     charts::{Style, Styles},
-    comparison_group::{ComparisonGroup, contests},
-    environment::{self, EnvironmentText},
+    comparison_group::contests,
+    environment::{self, EnvironmentText, Link},
     interactive_ranking,
     matrix::Matrix,
     measured_cell::{Entry, State},
-    ranking::{Ranking, ShownStore, verdicts},
+    ranking::{Ranking, ShownStore, rankings, verdicts},
     report_tables::{Head, Report, Table},
     store_properties::{StoreProperties, promises},
 };
@@ -109,7 +109,7 @@ struct Place<'a> {
     /// Value of the cell in the table's first tab; `None` if there is none.
     shown: Option<Figure>,
     /// Values of the cell in the tabs, for the script: for each tab its number, median, minimum, maximum, and 1 if the
-    /// cell is the best of its comparison group, otherwise 0. Tabs without a common metric, or in which the cell has no
+    /// cell is the best of its ranking, otherwise 0. Tabs without a common metric, or in which the cell has no
     /// value, are left out.
     figures: String,
     /// Text that the table cell shows in place of a missing value, such as "failed".
@@ -146,9 +146,9 @@ struct Figure {
 /// `None` for no copy.
 pub fn render(report: &Report<'_>, links: &[Option<PathBuf>]) -> Result<String, askama::Error> {
     let styles = Styles::new(report.entries().map(Entry::label));
-    let mut runs: Vec<_> = report.runs.iter().map(environment::describe).collect();
+    let mut runs = environment::of_runs(report);
     for (run, link) in runs.iter_mut().zip(links) {
-        run.link = link.as_ref().map(|link| link.display().to_string());
+        run.link = link.as_deref().map(Link::to);
     }
     let promises = promises(report);
     let tables = report.tables.iter().enumerate();
@@ -191,9 +191,9 @@ fn summary(report: &Report<'_>) -> String {
 }
 
 fn section<'a>(number: usize, table: &'a Table<'a>, styles: &Styles) -> Result<Section<'a>, askama::Error> {
-    let contests = contests(&table.entries);
+    let (contests, rankings) = (contests(&table.entries), rankings(&table.entries));
     let tabs = tabs(table);
-    let best: Vec<_> = tabs.iter().map(|tab| best(tab, &contests)).collect();
+    let best: Vec<_> = tabs.iter().map(|tab| best(tab, &rankings)).collect();
     let rows = table.rows.iter().enumerate().map(|(row, head)| Row {
         head,
         places: (0..table.columns.len())
@@ -261,14 +261,13 @@ impl Tab {
     }
 }
 
-/// Returns the best cell of each comparison group by the metric of a tab; groups without a certain best are
-/// left out.
-fn best<'a>(tab: &Tab, contests: &[ComparisonGroup<'a, 'a>]) -> Vec<&'a Entry<'a>> {
-    let of = |contest: &ComparisonGroup<'a, 'a>| {
-        let figure = contest.entries.first()?.cell.figure;
-        contest.best(tab.measure.unwrap_or_else(|| metric::of_figure(figure)))
+/// Returns the best cell of each ranking by the metric of a tab; rankings without a certain best are left out.
+fn best<'a>(tab: &Tab, rankings: &[Ranking<'a, 'a>]) -> Vec<&'a Entry<'a>> {
+    let of = |ranking: &Ranking<'a, 'a>| {
+        let figure = ranking.places.first()?.entry.cell.figure;
+        ranking.best(tab.measure.unwrap_or_else(|| metric::of_figure(figure)))
     };
-    contests.iter().filter_map(of).collect()
+    rankings.iter().filter_map(of).collect()
 }
 
 /// Collects the values of a cell for all tabs of its table. `best` holds, for each tab, the best cells of the table.

@@ -3,17 +3,17 @@
 //! suites, terms and environments.
 
 use super::{
-    environment,
+    environment::{self, LEFT_OUT},
     matrix::{Column, Matrix, MatrixCell},
     measured_cell::{Entry, PRICE_HEADS, State},
     ranking::{ShownStore, verdicts},
-    report_tables::{Head, Report, Table},
+    report_tables::{Report, Table},
     store_properties::promises,
     terms::TERMS,
 };
 use crate::bench::result::{
     harness_share,
-    metric::{self, Metric, P50, P99, RECOVERY, REOPEN},
+    metric::{self, Metric, P50, P99, RECOVERY, REOPEN, Unit},
     number_format, text_table,
 };
 
@@ -25,12 +25,50 @@ pub fn render(report: &Report<'_>) -> String {
     text.push_str(&best_stores(&compared));
     text.push_str(&matrix(&compared));
     text.push_str(&promised(report));
-    for (number, table) in report.tables.iter().enumerate() {
-        text.push_str(&section(number + 1, table));
+    let mut footnotes = Footnotes::default();
+    for table in &report.tables {
+        text.push_str(&section(table, &mut footnotes));
     }
     text.push_str(&terms());
     text.push_str(&environments(report));
+    text.push_str(&footnotes.render());
     text
+}
+
+/// Footnotes of the whole report, in the order of their first marks. Most tables have the caveats of the same stores: a
+/// text that several tables need is printed once.
+#[derive(Default)]
+struct Footnotes<'a>(Vec<&'a str>);
+
+impl<'a> Footnotes<'a> {
+    /// Returns the marks of some footnotes of a table, which are given by their numbers in it.
+    fn marks(&mut self, table: &'a Table<'_>, notes: &[usize]) -> String {
+        let texts = notes.iter().filter_map(|note| table.notes.get(note.checked_sub(1)?));
+        let mut marks = String::new();
+        for text in texts {
+            let at = self.0.iter().position(|known| known == text).unwrap_or_else(|| {
+                self.0.push(text);
+                self.0.len() - 1
+            });
+            marks.push_str(&format!("[^{}]", at + 1));
+        }
+        marks
+    }
+
+    /// Returns the marks of the footnotes of a cell, without the one about write-back, which a table of its own replaces.
+    fn marks_of_cell(&mut self, table: &'a Table<'_>, entry: &Entry<'_>) -> String {
+        let remark = entry.write_back_remark();
+        let text = |note: usize| table.notes.get(note.checked_sub(1)?);
+        let notes: Vec<_> =
+            entry.notes.iter().copied().filter(|note| text(*note) != remark.as_ref()).collect();
+        self.marks(table, &notes)
+    }
+
+    fn render(&self) -> String {
+        let notes = self.0.iter().enumerate();
+        let lines: String = notes.map(|(at, words)| format!("[^{}]: {}\n", at + 1, escape(words))).collect();
+        if lines.is_empty() { lines } else { format!("\n{lines}") }
+    }
 }
 
 /// Returns the verdict of each scenario, then a table for each scenario in which several stores are compared.
@@ -175,7 +213,7 @@ fn promised(report: &Report<'_>) -> String {
     format!("\n## Promises, memory and recovery\n\n{}", text_table::markdown(&lines, 6))
 }
 
-fn section(number: usize, table: &Table<'_>) -> String {
+fn section<'a>(table: &'a Table<'_>, footnotes: &mut Footnotes<'a>) -> String {
     let mut text = format!("\n## {}\n\n{}", escape(table.title), escape(&sentence(&table.level.to_string())));
     if let Some(source) = &table.source {
         text.push_str(&format!(" {}", escape(&sentence(source))));
@@ -183,36 +221,41 @@ fn section(number: usize, table: &Table<'_>) -> String {
     text.push_str(&format!(" {}.", escape(&sentence(&table.ratio())).trim_end_matches('.')));
     let heading = table.figure().map_or("Result", Metric::heading);
     text.push_str(&format!("\n\n### {heading}\n\n"));
-    text.push_str(&figures(number, table, |entry| value(entry, metric::of_figure(entry.cell.figure))));
-    text.push_str("\n### Latency (p50 / p99)\n\n");
-    if !table.pacing().is_empty() {
-        text.push_str(&format!("{}\n\n", sentence(table.pacing())));
+    text.push_str(&figures(table, footnotes, |entry| value(entry, metric::of_figure(entry.cell.figure))));
+    let without =
+        |entry: &Entry<'_>| Some(number_format::exact(Unit::PerSecond, entry.rate_without_write_back()?));
+    if table.entries.iter().any(|entry| without(entry).is_some()) {
+        text.push_str("\n### Without write-back (operations/s)\n\n");
+        text.push_str("Throughput contains the write-back after the slices; without it:\n\n");
+        text.push_str(&figures(table, footnotes, without));
     }
-    text.push_str(&figures(number, table, |entry| {
-        let (p50, p99) = (value(entry, &P50)?, value(entry, &P99)?);
-        Some(format!("{p50} / {p99}"))
-    }));
-    if !table.notes.is_empty() {
-        text.push('\n');
-    }
-    for (note, words) in table.notes.iter().enumerate() {
-        text.push_str(&format!("[^{number}-{}]: {}\n", note + 1, escape(words)));
+    let latency = |entry: &Entry<'_>| Some(format!("{} / {}", value(entry, &P50)?, value(entry, &P99)?));
+    if table.entries.iter().any(|entry| latency(entry).is_some()) {
+        text.push_str("\n### Latency (p50 / p99)\n\n");
+        if !table.pacing().is_empty() {
+            text.push_str(&format!("{}\n\n", sentence(table.pacing())));
+        }
+        text.push_str(&figures(table, footnotes, latency));
     }
     text
 }
 
 /// Renders a table of the values that `show` returns, with padded columns, so that the Markdown source is readable too.
-/// `number` is that of the table, for its footnotes.
-fn figures(number: usize, table: &Table<'_>, show: impl Fn(&Entry<'_>) -> Option<String>) -> String {
-    let head = |head: &Head| format!("{}{}", escape(&head.label), marks(number, &head.notes));
+fn figures<'a>(
+    table: &'a Table<'_>,
+    footnotes: &mut Footnotes<'a>,
+    show: impl Fn(&Entry<'_>) -> Option<String>,
+) -> String {
     let mut first: Vec<_> = table.row_headings.iter().map(|heading| escape(heading)).collect();
-    first.extend(table.columns.iter().map(head));
+    for head in &table.columns {
+        first.push(format!("{}{}", escape(&head.label), footnotes.marks(table, &head.notes)));
+    }
     let mut lines = vec![first];
     for (row, label) in table.rows.iter().enumerate() {
         let mut line: Vec<_> = label.parts.iter().map(|part| escape(part)).collect();
-        line.iter_mut().take(1).for_each(|store| store.push_str(&marks(number, &label.notes)));
+        line.iter_mut().take(1).for_each(|store| store.push_str(&footnotes.marks(table, &label.notes)));
         line.extend((0..table.columns.len()).map(|column| match table.at(row, column) {
-            Some(entry) => format!("{}{}", cell(entry, &show), marks(number, &entry.notes)),
+            Some(entry) => format!("{}{}", cell(entry, &show), footnotes.marks_of_cell(table, entry)),
             None => String::new(),
         }));
         lines.push(line);
@@ -232,29 +275,35 @@ fn value(entry: &Entry<'_>, measure: &Metric) -> Option<String> {
     entry.spread(measure).map(|spread| number_format::exact(measure.unit, spread.median))
 }
 
-fn marks(table: usize, notes: &[usize]) -> String {
-    notes.iter().map(|note| format!("[^{table}-{note}]")).collect()
-}
-
 /// Returns the section that explains the terms of the report.
 fn terms() -> String {
     let lines = TERMS.iter().map(|(term, meaning)| format!("- **{term}**: {}\n", escape(meaning)));
     format!("\n## Terms\n\n{}", lines.collect::<String>())
 }
 
+/// Returns the section with the facts about each run; of a later run of the same environment only those that differ.
 fn environments(report: &Report<'_>) -> String {
     let mut text = "\n## Environment and commands\n".to_owned();
-    for file in report.runs {
-        let described = environment::describe(file);
-        text.push_str(&format!("\n### {}\n\n", escape(&described.title)));
-        for (name, value) in described.facts {
-            text.push_str(&format!("- {}: {}\n", escape(name), escape(&value)));
+    let runs = environment::of_runs(report);
+    for (at, run) in runs.iter().enumerate() {
+        text.push_str(&format!("\n### {}\n\n", escape(&run.title)));
+        let first = runs.iter().take(at).find(|other| other.number == run.number);
+        let known = first.map_or(&[][..], |first| &first.facts);
+        for (name, value) in run.facts.iter().filter(|fact| !known.contains(fact)) {
+            text.push_str(&format!("- {}: {}\n", escape(name), escape(value)));
         }
-        for warning in described.warnings {
+        for (name, _) in known.iter().filter(|(name, _)| run.facts.iter().all(|(other, _)| other != name)) {
+            let absent = if *name == LEFT_OUT { "none" } else { "not known" };
+            text.push_str(&format!("- {}: {absent}\n", escape(name)));
+        }
+        if let Some(first) = first {
+            text.push_str(&format!("- All else is as in {}.\n", escape(&first.title)));
+        }
+        for warning in &run.warnings {
             text.push_str(&format!("- **Warning**: {}\n", escape(warning)));
         }
         // In one line, which begins with the program's name, the command cannot close the code block.
-        let command = described.command.replace(['\n', '\r'], " ");
+        let command = run.command.replace(['\n', '\r'], " ");
         text.push_str(&format!("\n```sh\n{command}\n```\n"));
     }
     text

@@ -111,6 +111,16 @@ impl<'a> Entry<'a> {
         !target.persistent || info.is_some_and(|info| info.capabilities.memory_resident)
     }
 
+    /// Returns `true` if the data (keys and values) exceed the memory of the machine or that of `--memory-limit`; `false` for
+    /// an external server, whose memory is not known.
+    #[expect(clippy::cast_precision_loss, reason = "three digits suffice")]
+    pub fn exceeds_memory(&self) -> bool {
+        let place = &self.run.environment;
+        let memory = place.memory_limit_bytes.or(place.memory_bytes);
+        let memory = memory.filter(|_| self.cell.target.address.is_none());
+        memory.is_some_and(|memory| self.data_bytes() > memory as f64)
+    }
+
     /// Returns `true` if the cell, or a cell that ran at the same time, writes. Only then does the loss bound of
     /// the store matter: reads lose nothing.
     pub fn may_lose(&self) -> bool {
@@ -237,8 +247,9 @@ impl<'a> Entry<'a> {
         }
         if let Some(part) = self.run.disturbed_part(&self.cell.id) {
             let percent = part * 100.0;
-            remarks
-                .push(format!("Other programs used {percent:.0}% of the CPUs or more in each repetition."));
+            remarks.push(format!(
+                "Other programs or virtual machines used {percent:.0}% of the CPUs or more in each repetition."
+            ));
         }
         remarks.extend(self.write_back_remark());
         let soak = self.typical().and_then(soak_notes::sentence);
@@ -268,17 +279,21 @@ impl Entry<'_> {
         metrics.into_iter().map(note).collect()
     }
 
-    /// Returns the median rate without the write-back after the slices of an interleaved comparison, as a footnote;
-    /// `None` if the cell is in no interleaved comparison, if no write-back followed its slices, or if the cell has no
-    /// valid measurement.
-    fn write_back_remark(&self) -> Option<String> {
+    /// Returns the rate without write-back as a footnote; `None` if there is no such rate.
+    pub fn write_back_remark(&self) -> Option<String> {
+        let rate = number_format::short(Unit::PerSecond, self.rate_without_write_back()?);
+        Some(format!("{rate} without the write-back after its slices, which throughput contains."))
+    }
+
+    /// Returns the median rate, in operations per second, without the write-back after the slices of an interleaved
+    /// comparison; `None` if the cell is in no interleaved comparison, if no write-back followed its slices, or if the cell
+    /// has no valid measurement.
+    pub fn rate_without_write_back(&self) -> Option<f64> {
         let comparison = self.run.comparison(&self.cell.id).filter(|_| self.state == State::Sound)?;
         let store = comparison.cells.iter().position(|id| *id == self.cell.id)?;
         let blocks = comparison.blocks.iter().filter(|block| block.has_write_back());
         let rates = blocks.filter_map(|block| comparison.rate_without_write_back(block, store));
-        let rates = Spread::of(rates)?;
-        let rate = number_format::short(Unit::PerSecond, rates.median);
-        Some(format!("{rate} without the write-back after its slices, which throughput contains."))
+        Some(Spread::of(rates)?.median)
     }
 }
 

@@ -174,6 +174,13 @@ impl<'r, 'a> Ranking<'r, 'a> {
         self.places.get(self.groups.winner()?)
     }
 
+    /// Returns the ranked cell whose value of `measure` is better than that of each other ranked cell with 95% confidence,
+    /// or `None` if there is no such cell, only one cell, or the metric cannot be ranked.
+    pub fn best(&self, measure: &Metric) -> Option<&'r Entry<'a>> {
+        let entries = self.places.iter().map(|place| place.entry).collect();
+        ComparisonGroup { title: String::new(), entries }.best(measure)
+    }
+
     /// Returns the name of the store if the ranking has no other one, neither ranked nor left out.
     pub fn only_store(&self) -> Option<String> {
         match self.places.as_slice() {
@@ -426,16 +433,20 @@ impl RankedStore<'_, '_> {
 }
 
 /// Returns the largest loss that a ranked store may have: the one that `--may-lose` or the fsync policy allows or, if
-/// no store is within the latter, the smallest loss of the stores. `None` if the fsync policy or all losses are not
-/// known.
+/// no measured store is within the latter, the smallest loss of the measured stores (of all, if none was measured). `None`
+/// if the fsync policy or all losses are not known.
 fn bound(entries: &[&Entry<'_>]) -> Option<Loses> {
     let target = &entries.first()?.cell.target;
     if target.may_lose.is_some() {
         return target.may_lose;
     }
     let meant = comparability::of_policy(Level::of(target).durability?);
-    let losses = entries.iter().filter_map(|entry| comparability::loses(&entry.cell.target));
-    let smallest = losses.map(|loses| loses.kill.max(loses.power_cut)).min()?;
+    let smallest = |only_measured: bool| {
+        let counting = entries.iter().filter(|entry| !only_measured || entry.state == State::Sound);
+        let losses = counting.filter_map(|entry| comparability::loses(&entry.cell.target));
+        losses.map(|loses| loses.kill.max(loses.power_cut)).min()
+    };
+    let smallest = smallest(true).or_else(|| smallest(false))?;
     let most = meant.kill.max(smallest);
     Some(Loses { kill: most, power_cut: most })
 }

@@ -16,6 +16,8 @@ use std::ptr;
 pub struct Report<'a> {
     /// Benchmark runs, oldest first.
     pub runs: &'a [RunFile],
+    /// Number of the environment of each run, from 1. Runs of one environment may share tables: see [`groups`].
+    pub environments: Vec<usize>,
     /// Tables of the report, in the order in which the runs contain their first cells.
     pub tables: Vec<Table<'a>>,
 }
@@ -60,7 +62,7 @@ impl<'a> Report<'a> {
         let groups = groups(runs);
         let several = groups.iter().any(|group| *group > 0);
         let mut tables: Vec<Table<'a>> = Vec::new();
-        for (file, group) in runs.iter().zip(groups) {
+        for (file, group) in runs.iter().zip(groups.iter().copied()) {
             for cell in &file.run.cells {
                 let level = Level::of(&cell.target);
                 let fits = |table: &&mut Table<'a>| {
@@ -81,7 +83,7 @@ impl<'a> Report<'a> {
             table.head();
             table.annotate();
         }
-        Self { runs, tables }
+        Self { runs, environments: groups.into_iter().map(|group| group + 1).collect(), tables }
     }
 
     /// Returns the rankings of the tables in which `--may-lose` chose the fsync policy of each store, each ranking with
@@ -256,8 +258,10 @@ fn groups(files: &[RunFile]) -> Vec<usize> {
 
 fn may_share(a: &Run, b: &Run) -> bool {
     let (one, other) = (&a.environment, &b.environment);
+    let have_one_program = one.program.is_none() || other.program.is_none() || one.program == other.program;
     a.version == b.version
         && one.commit == other.commit
+        && have_one_program
         && one
             .libraries
             .iter()

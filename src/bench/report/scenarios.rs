@@ -32,7 +32,7 @@ const MIXED: f64 = 0.100_001;
 
 /// All scenarios, in the order of the matrix. Neighbours with one title are alternatives of one column, which shows the
 /// first of them in which stores can be compared.
-pub static SCENARIOS: [Scenario; 13] = [
+pub static SCENARIOS: [Scenario; 15] = [
     Scenario {
         title: "Read-heavy",
         scope: "at least 90% reads of single keys",
@@ -50,6 +50,12 @@ pub static SCENARIOS: [Scenario; 13] = [
         scope: "more than 10% reads and more than 10% writes, or both at the same time",
         measure: &THROUGHPUT,
         fits: |entry| is_warm(entry) && (entry.concurrent || (reads(entry) > MIXED && writes(entry) > MIXED)),
+    },
+    Scenario {
+        title: "Larger than memory",
+        scope: "reads and writes with more data than memory, not synced one by one",
+        measure: &THROUGHPUT,
+        fits: |entry| is_larger_than_memory(entry) && !(is_durable(entry) && entry.may_lose()),
     },
     Scenario {
         title: "Durable, one writer",
@@ -70,10 +76,16 @@ pub static SCENARIOS: [Scenario; 13] = [
         fits: |entry| writes_durably(entry) && entry.cell.workload.threads > 1 && is_grouped(entry),
     },
     Scenario {
+        title: "Durable, larger than memory",
+        scope: "durable writes, alone or with reads, with more data than memory",
+        measure: &THROUGHPUT,
+        fits: |entry| is_larger_than_memory(entry) && is_durable(entry) && entry.may_lose(),
+    },
+    Scenario {
         title: "Scan",
         scope: "at least 90% scans",
         measure: &THROUGHPUT,
-        fits: |entry| is_warm(entry) && share(entry, &[Operation::Scan]) >= MOSTLY,
+        fits: |entry| is_closed_loop(entry) && !entry.is_cold() && share(entry, &[Operation::Scan]) >= MOSTLY,
     },
     Scenario {
         title: "Cold",
@@ -141,9 +153,19 @@ pub fn is_measured_as_usual(entry: &Entry<'_>) -> bool {
     !entry.cell.workload.soak && entry.cell.workload.rate_goal.is_none()
 }
 
-/// Returns `true` for a closed-loop cell that was not measured with a cold cache.
+/// Returns `true` for a closed-loop cell whose data fit in memory, and that was not measured with a cold cache.
 fn is_warm(entry: &Entry<'_>) -> bool {
-    is_closed_loop(entry) && !entry.is_cold()
+    is_closed_loop(entry) && !entry.is_cold() && !entry.exceeds_memory()
+}
+
+/// Returns `true` for a closed-loop cell of operations, less than 90% of them scans, whose data exceed the memory, and that
+/// was not measured with a cold cache.
+fn is_larger_than_memory(entry: &Entry<'_>) -> bool {
+    is_closed_loop(entry)
+        && !entry.is_cold()
+        && entry.exceeds_memory()
+        && share(entry, &[Operation::Scan]) < MOSTLY
+        && reads(entry) + writes(entry) > 0.0
 }
 
 /// Returns `true` if the space amplification of the cell characterises the store, and was measured with a warm cache.
@@ -167,7 +189,8 @@ fn is_durable(entry: &Entry<'_>) -> bool {
     target.may_lose.map_or(Level::of(target).is_durable(), |most| most.power_cut == LossClass::Nothing)
 }
 
-/// Returns `true` for a closed-loop cell of at least 90% durable writes that was not measured with a cold cache.
+/// Returns `true` for a closed-loop cell of at least 90% durable writes whose data fit in memory, and that was not measured
+/// with a cold cache.
 fn writes_durably(entry: &Entry<'_>) -> bool {
     is_warm(entry) && writes(entry) >= MOSTLY && !entry.concurrent && is_durable(entry)
 }

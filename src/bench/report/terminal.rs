@@ -345,7 +345,13 @@ fn render(
     let (first, others): (Vec<&Cell>, Vec<&Cell>) =
         cells.iter().partition(|cell| fullest.is_some_and(|column| cell.column == *column));
     let rows = distinct(first.into_iter().chain(others).map(|cell| cell.row.as_str()));
-    let parts = |name: &str| name.split(" | ").map(str::to_owned).collect::<Vec<_>>();
+    // A name may contain the bar: then no row is split.
+    let count = |name: &str| name.split(" | ").count();
+    let is_split = rows.iter().all(|row| count(row) == count(heading));
+    let parts = |name: &str| match is_split {
+        true => name.split(" | ").map(str::to_owned).collect::<Vec<_>>(),
+        false => vec![name.to_owned()],
+    };
     let labels = parts(heading).len();
     let mut lines = vec![[parts(heading), columns.iter().map(ToString::to_string).collect()].concat()];
     if losses == Losses::Shown && labels == 1 {

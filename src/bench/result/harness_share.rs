@@ -6,13 +6,15 @@ use super::{Cell, Outcome, Run, Workload, spread::Spread};
 pub const NEAR_FLOOR: &str = "More than half of this time may be the benchmark's own cost.";
 
 /// Returns `true` if `floor` measures the harness overhead of `cell`: it runs the same operations with the
-/// no-op engine. Always `false` if `cell` has a fixed rate (open loop) or measures the overhead itself.
+/// no-op engine. Always `false` if `cell` is an open loop (a fixed rate, or the search for the highest one) or measures
+/// the overhead itself.
 fn is_floor_of(floor: &Cell, cell: &Cell) -> bool {
     floor.reference
         && !cell.reference
         && floor.target.access == cell.target.access
         && is_same_work(&floor.workload, &cell.workload)
         && cell.workload.rate.is_none()
+        && cell.workload.rate_goal.is_none()
 }
 
 /// Returns `true` if two workloads run the same operations, for any number of keys and any duration.
@@ -27,7 +29,7 @@ pub fn is_same_work(one: &Workload, other: &Workload) -> bool {
 }
 
 /// Returns the median throughput of the no-op engine with the operations of `cell`, in operations per second,
-/// or `None` if it was not measured, or if `cell` has a fixed rate or is one of the no-op engine.
+/// or `None` if it was not measured, or if `cell` is an open loop or one of the no-op engine.
 pub fn of(run: &Run, cell: &Cell) -> Option<f64> {
     let floors = run.cells.iter().filter(|floor| is_floor_of(floor, cell));
     let figures = floors.flat_map(|floor| run.measurements(&floor.id)).map(|floor| floor.throughput);

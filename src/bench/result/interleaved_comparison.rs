@@ -2,7 +2,9 @@
 
 use super::{
     Cell,
-    measurement::Disturbance,
+    disturbance::Disturbance,
+    metric::Unit,
+    number_format,
     statistics::{
         looks::Looks,
         margin::Margin,
@@ -61,8 +63,8 @@ fn is_zero(number: &usize) -> bool {
 pub struct Slicing {
     /// Maximum length in seconds of a slice: the time for which one store runs while all others are stopped.
     pub slice_seconds: f64,
-    /// Seconds at the start of each turn of a store that do not count: caches and CPU frequency were those of another
-    /// store.
+    /// Seconds at the start of each turn of a store that do not count for its rate: caches and CPU frequency were those of
+    /// another store. Latencies contain the operations of that time.
     pub discarded_seconds: f64,
     /// Work that each store does in a block (a repetition of the comparison).
     pub work: Work,
@@ -129,13 +131,19 @@ pub const LIKE_ALONE: f64 = 0.03;
 pub struct PilotRate {
     /// Index of the store's cell in the comparison's list of cells.
     pub store: usize,
-    /// Operations per second of the store alone: in one run of two seconds, whose first quarter does not count.
+    /// Operations per second of the store alone: the mean of two slices, before and after the turns, each of at most two
+    /// seconds, or of the running time of a block if that is less. The first quarter of a slice counts only if no operation
+    /// ends after it.
     pub alone: f64,
     /// Operations per second in turns between those of the other stores, without the discarded start of each turn.
     pub in_turn: f64,
     /// Seconds of write-back for each second of the store's turns in the pilot; 0 without write-back.
     #[serde(default)]
     pub write_back: f64,
+    /// Seconds of the store's longest operation in the slice alone before the turns, if the workload writes and the slices
+    /// of the blocks are shorter than ten times this; absent otherwise, and in results of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall_seconds: Option<f64>,
 }
 
 /// Block: one repetition of an interleaved comparison, in which each store is a fresh instance.
@@ -380,8 +388,7 @@ impl Comparison {
     /// Returns a sentence about the groups in which the stores are loaded, or `None` if all are loaded together. `cells`
     /// are those of the run.
     pub fn groups_text(&self, cells: &[Cell]) -> Option<String> {
-        let id = self.cells.get(self.anchor()?)?;
-        let anchor = &cells.iter().find(|cell| cell.id == *id)?.column;
+        let anchor = self.column(self.anchor()?, cells)?;
         Some(format!(
             "the stores do not fit into memory or on the disk together, so {} groups are loaded one after the other, each \
              with {anchor}; stores of different groups are compared by their ratios to it, which widens their intervals",
@@ -404,6 +411,7 @@ impl Comparison {
                 format!("in {busy} of {blocks} blocks other programs kept the device busy after write-back")
             }),
             self.unlike_alone(cells),
+            self.long_stalls(cells),
         ];
         doubts.into_iter().flatten().collect()
     }
@@ -412,8 +420,7 @@ impl Comparison {
     fn unlike_alone(&self, cells: &[Cell]) -> Option<String> {
         let slicing = self.slicing.as_ref().filter(|slicing| !slicing.is_like_alone)?;
         let unlike = slicing.pilot.iter().filter_map(|rate| {
-            let id = self.cells.get(rate.store)?;
-            let store = &cells.iter().find(|cell| cell.id == *id)?.column;
+            let store = self.column(rate.store, cells)?;
             let ratio = rate.in_turn / rate.alone;
             (ratio.ln().abs() > LIKE_ALONE).then(|| format!("{store} {ratio:.2}"))
         });
@@ -424,6 +431,35 @@ impl Comparison {
                 unlike.join(", ")
             )
         })
+    }
+
+    /// Returns a clause with the stores whose longest operation alone was too long for the slices of the pilot; `None` if
+    /// there are none.
+    fn long_stalls(&self, cells: &[Cell]) -> Option<String> {
+        let slicing = self.slicing.as_ref()?;
+        let seconds = |seconds| number_format::short(Unit::Seconds, seconds);
+        // The anchor has a rate for each group.
+        let mut longest: BTreeMap<usize, f64> = BTreeMap::new();
+        for (store, stall) in slicing.pilot.iter().filter_map(|rate| Some((rate.store, rate.stall_seconds?)))
+        {
+            let known = longest.entry(store).or_default();
+            *known = known.max(stall);
+        }
+        let clause = |(store, stall)| Some(format!("{} {}", self.column(store, cells)?, seconds(stall)));
+        let stalls: Vec<_> = longest.into_iter().filter_map(clause).collect();
+        (!stalls.is_empty()).then(|| {
+            format!(
+                "slices of {} are shorter than ten times the longest operations of stores alone: {}",
+                seconds(slicing.slice_seconds),
+                stalls.join(", ")
+            )
+        })
+    }
+
+    /// Returns the column of a store (index of its cell) in tables, or `None` if `cells`, those of the run, do not have it.
+    fn column<'c>(&self, store: usize, cells: &'c [Cell]) -> Option<&'c str> {
+        let id = self.cells.get(store)?;
+        cells.iter().find(|cell| cell.id == *id).map(|cell| cell.column.as_str())
     }
 
     /// Returns the index of the anchor, the store that is in each group; `None` if all stores are loaded together.

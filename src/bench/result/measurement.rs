@@ -55,7 +55,8 @@ pub struct Measurement {
     pub expired_keys: Option<u64>,
     /// Description of the first error, miss or wrong value; absent if there was none.
     pub first_fault: Option<String>,
-    /// Latency of all operations, with those that were due but not started by the end (`unstarted_operations`).
+    /// Latency of all operations, with those that were due but not started by the end (`unstarted_operations`). In an
+    /// interleaved comparison, it contains the operations at the start of slices, which the throughput leaves out.
     pub latency: Latency,
     /// Open loop: number of operations that were due but not started by the end of the measurement. They count in
     /// `latency`, with the time that they had waited by then, and in no other metric.
@@ -222,21 +223,5 @@ impl Measurement {
     /// measurements must not be shown.
     pub fn is_sound(&self) -> bool {
         self.errors == 0 && self.misses == 0 && self.wrong_values == 0 && self.operations > 0
-    }
-}
-
-/// CPU time that other processes and virtual machines took during a measurement, as shares of the time of all CPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Disturbance {
-    /// Share of the CPU time that other processes of this machine took, from 0 to 1.
-    pub foreign: f64,
-    /// Share of the CPU time that other virtual machines on the same host took (steal time), from 0 to 1.
-    pub stolen: f64,
-}
-
-impl Disturbance {
-    /// Returns the share of the CPU time, from 0 to 1, that other processes and virtual machines took together.
-    pub fn part(&self) -> f64 {
-        self.foreign + self.stolen
     }
 }

@@ -8,6 +8,7 @@
 mod cell;
 pub mod comparability;
 mod comparison_estimate;
+mod disturbance;
 mod duel;
 pub mod equal_work;
 pub mod harness_share;
@@ -28,9 +29,10 @@ pub use cell::{
     Access, Cell, CellKind, Commits, Figure, Loses, OPERATIONS, Operation, Order, OwnDevice, Side, Size,
     Target, Workload,
 };
+pub use disturbance::Disturbance;
 pub use duel::{BuildDescription, Duel, Program};
 use interleaved_comparison::{Block, Comparison, LessWork, Work};
-pub use measurement::{Disturbance, FileSize, Latency, Measurement};
+pub use measurement::{FileSize, Latency, Measurement};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{looks::Looks, margin::Margin};
@@ -120,6 +122,10 @@ pub struct Environment {
     pub load_average: Option<f64>,
     /// Git commit of kvbench, with `+` if it had uncommitted changes.
     pub commit: Option<String>,
+    /// CRC-32 of the program's file: two builds of one commit may differ. Absent if unknown, and in results of older
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<u32>,
     /// Version of the Rust compiler that built kvbench.
     pub rustc: Option<String>,
     /// Library and version of each measured engine, by its name; of another server program its version.
@@ -131,10 +137,10 @@ pub struct Environment {
     /// `--memory-limit`, or if it is not known: the limit then contains the driver.
     #[serde(default)]
     pub driver_memory_bytes: Option<u64>,
-    /// Share of the time of all CPUs, from 0 to 1, that other processes and virtual machines may take during a
-    /// measurement (`--foreign`); absent: no limit. A measurement above it was repeated, at most twice, and the least
-    /// disturbed one is in the result. If that is above the limit too, it counts only if its cell has none below; in an
-    /// interleaved comparison it always counts.
+    /// Share of the time of all CPUs, from 0 to 1, that other processes and virtual machines may take from the load of a
+    /// store to the verification of its values (`--foreign`); absent: no limit. A measurement above it was repeated, at
+    /// most twice, and the least disturbed one is in the result. If that is above the limit too, it counts only if its
+    /// cell has none below; in an interleaved comparison it always counts.
     #[serde(default)]
     pub foreign_limit: Option<f64>,
     /// Description of how the files of a store were dropped from the page cache before each cell; absent without
@@ -186,7 +192,9 @@ pub struct Sample {
     pub repetition: u32,
     /// Metrics of the repetition, or the reason why there are none.
     pub outcome: Outcome,
-    /// CPU time that other processes and virtual machines took during the repetition; absent if unknown.
+    /// CPU time that other processes and virtual machines took during the repetition, with its load; absent if unknown.
+    /// With `rate_search`, the largest of the trials that decided the rate: those of the highest rate that was kept and of
+    /// the lowest that was too high, and the longer ones.
     #[serde(default)]
     pub disturbance: Option<Disturbance>,
 }
@@ -306,7 +314,7 @@ impl Run {
         blocks.map_or(self.repetitions, |blocks| u32::try_from(blocks).unwrap_or(u32::MAX))
     }
 
-    /// Returns `true` if other processes took more of the CPUs during the measurement than the run allows. Always
+    /// Returns `true` if other processes took more of the CPUs during the repetition than the run allows. Always
     /// `false` for a cell of an interleaved comparison: what disturbs a block disturbs all its stores.
     pub fn is_disturbed(&self, sample: &Sample) -> bool {
         let limit = self.environment.foreign_limit.filter(|_| self.comparison(&sample.cell).is_none());

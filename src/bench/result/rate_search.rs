@@ -1,6 +1,6 @@
 //! Search for the highest rate at which a store keeps a latency (`--find-rate`).
 
-use super::latency_goal::LatencyGoal;
+use super::{disturbance::Disturbance, latency_goal::LatencyGoal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -30,6 +30,10 @@ pub struct RateTrial {
     pub latency_us: f64,
     /// Reason why the rate was too high; absent if the store kept it.
     pub limit: Option<RateLimit>,
+    /// CPU time that other processes and virtual machines took during the trial, with its load; absent if unknown, and in
+    /// results of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disturbance: Option<Disturbance>,
 }
 
 /// Reason why a rate is too high for a store.

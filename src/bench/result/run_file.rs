@@ -3,7 +3,7 @@
 use super::{Outcome, Run, SCHEMA_VERSION};
 use serde::Deserialize;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     path::{Path, PathBuf},
 };
@@ -122,7 +122,7 @@ fn contradiction(run: &Run) -> Option<String> {
 }
 
 /// Reads result files, sorted from the oldest run to the newest. A directory stands for every `.json` file
-/// directly in it.
+/// directly in it. A file that several paths lead to is read once, by the first of them.
 ///
 /// # Errors
 ///
@@ -130,15 +130,19 @@ fn contradiction(run: &Run) -> Option<String> {
 pub fn read_all(paths: &[PathBuf]) -> Result<Vec<RunFile>, ReadError> {
     let mut runs = Vec::new();
     let mut errors = Vec::new();
-    // A set, because a file may be given twice: by its own path and by its directory.
-    let mut files = BTreeSet::new();
+    // Keyed by absolute paths, because a file may be given twice: by its own path and by its directory.
+    let mut files = BTreeMap::new();
     for path in paths {
         match expand(path) {
-            Ok(found) => files.extend(found),
+            Ok(found) => {
+                for file in found {
+                    files.entry(fs::canonicalize(&file).unwrap_or_else(|_| file.clone())).or_insert(file);
+                }
+            }
             Err(error) => errors.push(error),
         }
     }
-    for path in &files {
+    for path in files.values() {
         match read(path) {
             Ok(run) => runs.push(run),
             Err(error) => errors.push(error),
@@ -169,12 +173,25 @@ fn expand(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
     if files.is_empty() {
         return Err(ReadError::Empty { path: path.to_path_buf() });
     }
+    // The first of several names of one file counts.
+    files.sort();
     Ok(files)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_of_several_paths_is_read_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let result = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference/report/results/write.json");
+        let file = dir.path().join("a.json");
+        fs::copy(result, &file).unwrap();
+        std::os::unix::fs::symlink("a.json", dir.path().join("b.json")).unwrap();
+        let runs = read_all(&[file.clone(), dir.path().join("."), dir.path().to_path_buf()]).unwrap();
+        assert_eq!(runs.iter().map(|run| &run.path).collect::<Vec<_>>(), [&file]);
+    }
 
     #[test]
     fn bytes_of_results_that_mixed_two_sources_are_not_shown() {

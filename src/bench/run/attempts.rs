@@ -2,6 +2,7 @@
 //! disturb it.
 
 use super::{
+    find_rate::{self, Lengths},
     interference, interrupt,
     job_messages::{self, Job, Report},
     order, verification,
@@ -16,19 +17,39 @@ use crate::{
 use indicatif::ProgressBar;
 use std::path::PathBuf;
 
-/// Measures a job, and repeats it if other processes use more of the CPUs than `--foreign` allows; returns the reports
-/// with the least interference. `memory_limit` is the limit of the job's control group in bytes: of the store and the
-/// driver. With an external server, interference is not measured: the server itself would count as another process.
-/// `attempts` is the maximum number of measurements, and is set to that of the next job: a machine that was busy in
-/// every attempt is not waited for again, until it was calm once.
-pub(super) fn undisturbed(
+/// Measures a job like [`undisturbed`]; with a goal of `--find-rate`, searches the rate of its cell.
+pub(super) fn measured_or_searched(
     options: &Options,
     job: &Job,
     memory_limit: Option<u64>,
     bar: &ProgressBar,
     attempts: &mut usize,
 ) -> (Vec<Report>, Option<Disturbance>) {
-    let RunConditions { quiet_wait, foreign_limit, cpus, .. } = &options.conduct;
+    let workload = job.cells.first().map(|cell| &cell.workload);
+    let Some((workload, goal)) = workload.and_then(|workload| Some((workload, workload.rate_goal?))) else {
+        return undisturbed(options, job, memory_limit, bar, attempts);
+    };
+    let lengths = Lengths::of(workload.seconds.unwrap_or(1.0));
+    find_rate::search(goal, lengths, &mut |rate, seconds| {
+        // One disturbed trial can decide the rate, so each is repeated, even if the machine was busy in the one before.
+        *attempts = interference::ATTEMPTS;
+        undisturbed(options, &find_rate::trial(job, rate, seconds), memory_limit, bar, attempts)
+    })
+}
+
+/// Measures a job, and repeats it if other processes use more of the CPUs than `--foreign` allows; returns the reports
+/// with the least interference from the load of the store to the verification. `memory_limit` is the limit of the job's
+/// control group in bytes: of the store and the driver. With an external server, interference is not measured: the server
+/// itself would count as another process. `attempts` is the maximum number of measurements, and is set to that of the next
+/// job: a machine that was busy in every attempt is not waited for again, until it was calm once.
+fn undisturbed(
+    options: &Options,
+    job: &Job,
+    memory_limit: Option<u64>,
+    bar: &ProgressBar,
+    attempts: &mut usize,
+) -> (Vec<Report>, Option<Disturbance>) {
+    let RunConditions { quiet_wait, foreign_limit, cpus, .. } = &options.conditions;
     let limit = foreign_limit.unwrap_or(f64::INFINITY);
     let mut attempt = 0;
     // A soak takes too long to be repeated; its result says how busy the machine was.
@@ -64,8 +85,8 @@ fn tell_disturbance(job: &Job, found: &Disturbance, limit: f64, is_repeated: boo
     };
     bar.suspend(|| {
         eprintln!(
-            "kvbench: {cell}: other programs used {:.0}% of the CPUs, and other virtual machines {:.0}%; --foreign allows \
-             {:.0}%; {what}",
+            "kvbench: {cell}: other programs used {:.0}% of the CPUs, and other virtual machines {:.0}%, from the load to \
+             the verification; --foreign allows {:.0}%; {what}",
             found.foreign * 100.0,
             found.stolen * 100.0,
             limit * 100.0
@@ -96,11 +117,11 @@ pub(super) fn job_in(options: &Options, cells: &[Cell], repetition: u32, directo
         map_size: options.map_bytes,
         server_arguments: target.map(arguments).unwrap_or_default(),
         load_arguments: target.map(|target| arguments(&job_messages::unsynced(target))).unwrap_or_default(),
-        cold: options.conduct.cold,
+        cold: options.conditions.cold,
         in_slices: false,
         loads_until_killed: false,
-        verified: verified_at_most(&options.conduct),
-        server_cpus: options.conduct.cpus.server.clone(),
+        verified: verified_at_most(&options.conditions),
+        server_cpus: options.conditions.cpus.server.clone(),
         flush_target: foreign.is_some_and(|foreign| foreign.flush),
         target_pid: foreign.and_then(|foreign| foreign.pid),
         program: options
@@ -115,8 +136,8 @@ pub(super) fn job_in(options: &Options, cells: &[Cell], repetition: u32, directo
 
 /// Returns the maximum number of values that are read and compared at the end of a job. It is smaller with `--cold` or
 /// `--memory-limit`, where most reads come from the disk.
-pub(super) fn verified_at_most(conduct: &RunConditions) -> u64 {
-    match conduct.cold || conduct.memory_limit.is_some() {
+pub(super) fn verified_at_most(conditions: &RunConditions) -> u64 {
+    match conditions.cold || conditions.memory_limit.is_some() {
         true => verification::MAX_FROM_DISK,
         false => verification::MAX_COMPARED,
     }

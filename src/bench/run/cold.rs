@@ -64,17 +64,23 @@ pub fn evict(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Drops the files below `directory` from the page cache. Pages that a process has mapped and read stay there.
+/// Drops the files below `directory` from the page cache, except those that the store deletes meanwhile. Pages that a
+/// process has mapped and read stay there.
 ///
 /// # Errors
 ///
-/// Fails if a file cannot be listed, opened or synced, or the kernel refuses to drop it.
+/// Fails if `directory` does not exist, a file cannot be listed, opened or synced, or the kernel refuses to drop it.
 pub fn evict_files(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
-        match entry.file_type()?.is_dir() {
-            true => evict_files(&entry.path())?,
-            false => evict_file(&entry.path())?,
+        let evicted = entry.file_type().and_then(|kind| match kind.is_dir() {
+            true => evict_files(&entry.path()),
+            false => evict_file(&entry.path()),
+        });
+        match evicted {
+            // The open store has deleted the file or directory meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            evicted => evicted?,
         }
     }
     Ok(())
@@ -126,5 +132,19 @@ mod tests {
         evict(scratch.path()).unwrap();
         let cold = read();
         assert!(cold >= 2 * BYTES as u64, "{warm} bytes fetched warm, {cold} cold");
+    }
+
+    /// A file is listed, and then deleted by a thread of the store. A symbolic link to no file is as such a file: it is
+    /// listed and cannot be opened.
+    #[test]
+    fn file_that_is_deleted_meanwhile_is_skipped() {
+        let scratch = tempfile::tempdir().unwrap();
+        let below = scratch.path().join("below");
+        fs::create_dir(&below).unwrap();
+        for directory in [scratch.path(), &below] {
+            std::os::unix::fs::symlink("deleted", directory.join("listed")).unwrap();
+        }
+        evict_files(scratch.path()).unwrap();
+        assert_eq!(evict_files(&below.join("absent")).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     },
     engine::synthetic,
 };
+use std::{fs::File, io};
 
 /// Minimum number of operations of each thread: enough for a histogram of every kind of operation.
 const OPERATIONS: u64 = 1000;
@@ -17,7 +18,7 @@ const OPERATIONS: u64 = 1000;
 const UNLIMITED: u64 = 1 << 60;
 
 /// Returns the peak memory of the driver with the cells of a run that have the most keys, in bytes: versions of keys,
-/// histograms, threads and buffers.
+/// histograms, threads, buffers and a copy of the data file, without the page cache of that file.
 ///
 /// # Errors
 ///
@@ -31,8 +32,14 @@ pub(super) fn measure(options: &Options, cells: &[Cell]) -> Result<u64, String> 
     };
     let largest = jobs(cells).into_iter().max_by_key(size).unwrap_or_default();
     let job = attempts::job(options, &with_noop_engine(&largest), 0);
+    // A page in the page cache belongs to the group whose process reads it first. Those of the data file are not the
+    // driver's own memory, so this process reads them first.
+    if let Some(path) = largest.iter().find_map(|cell| cell.workload.data.as_deref()) {
+        // The driver reads the file too, and reports an error.
+        let _ = File::open(path).and_then(|mut file| io::copy(&mut file, &mut io::sink()));
+    }
     let group = MemoryGroup::new(UNLIMITED)?;
-    let reports = job.reports_of_child(&options.conduct.cpus, Some(&group));
+    let reports = job.reports_of_child(&options.conditions.cpus, Some(&group));
     let peak = group.peak();
     drop(group);
     for report in job.concluded(reports) {

@@ -4,7 +4,7 @@ use super::{
     Error, NO_TURNS, Planned,
     attempts::verified_at_most,
     comparisons, find_rate, free_space,
-    interleave::{BLOCK_SECONDS, LEAST_WRITTEN, PILOT_BLOCKS, Room},
+    interleave::{BLOCK_SECONDS, MIN_WRITE_SECONDS, PILOT_BLOCKS, Room},
     needed_disk,
     order::jobs,
     planned, verification,
@@ -45,7 +45,7 @@ pub fn text(options: &Options) -> Result<String, Error> {
     let Planned { options, plan, against_turns } = planned_anew(options)?;
     let options = &options;
     let jobs = jobs(&plan.cells);
-    let most = verified_at_most(&options.conduct);
+    let most = verified_at_most(&options.conditions);
     let once = jobs.iter().map(|cells| seconds(cells, most)).sum::<f64>();
     let comparisons = comparisons(options, &plan.cells, Room::of(options));
     let takes_turns = |cell: &Cell| comparisons.iter().any(|comparison| comparison.cells.contains(&cell.id));
@@ -125,12 +125,12 @@ fn in_blocks(options: &Options, blocks: u32, jobs: &[Vec<Cell>]) -> f64 {
         let mut cells = cells.clone();
         for cell in &mut cells {
             // The fastest store that writes needs half of this time, the others more.
-            let seconds = if cell.workload.writes() { 2.0 * wanted.max(LEAST_WRITTEN) } else { wanted };
+            let seconds = if cell.workload.writes() { 2.0 * wanted.max(MIN_WRITE_SECONDS) } else { wanted };
             if cell.workload.is_steady() && !cell.reference {
                 cell.workload.seconds = Some(seconds);
             }
         }
-        seconds(&cells, verified_at_most(&options.conduct))
+        seconds(&cells, verified_at_most(&options.conditions))
     };
     (f64::from(blocks) + PILOT_BLOCKS) * jobs.iter().map(block).sum::<f64>()
 }

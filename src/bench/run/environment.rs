@@ -27,7 +27,7 @@ const SYNCS: usize = 50;
 
 /// Describes the machine, the file system of `directory` and the run conditions, for the result file. Measures in
 /// `directory` the latency of syncs and, if cells read from a cold cache, of random reads.
-pub fn describe(directory: &Path, cells: &[Cell], conduct: &RunConditions) -> Environment {
+pub fn describe(directory: &Path, cells: &[Cell], conditions: &RunConditions) -> Environment {
     let read = |path: &str| fs::read_to_string(path).ok();
     let line = |path: &str| read(path).map(|text| text.trim().to_owned());
     let mount =
@@ -48,21 +48,22 @@ pub fn describe(directory: &Path, cells: &[Cell], conduct: &RunConditions) -> En
         device,
         fsync_us: fsync_us(&directory.join("fsync-latency")).ok(),
         read_ahead_kib: own_device::read_ahead_kib(directory),
-        random_read_us: reads_cold(cells, conduct).then(|| random_read_us(directory)).flatten(),
+        random_read_us: reads_cold(cells, conditions).then(|| random_read_us(directory)).flatten(),
         random_read_after_us: None,
         load_average: read("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok()),
         commit: option_env!("KVBENCH_COMMIT").map(Into::into),
+        program: stored_calibration::program().ok(),
         rustc: option_env!("KVBENCH_RUSTC").map(Into::into),
         libraries: libraries(cells),
-        memory_limit_bytes: conduct.memory_limit,
+        memory_limit_bytes: conditions.memory_limit,
         driver_memory_bytes: None,
-        foreign_limit: conduct.foreign_limit,
-        cold: conduct.cold.then(cold::describe),
-        cpus: affinity::describe(&conduct.cpus),
+        foreign_limit: conditions.foreign_limit,
+        cold: conditions.cold.then(cold::describe),
+        cpus: affinity::describe(&conditions.cpus),
         calibration: stored_calibration::of_this_build(),
         warnings: Vec::new(),
     };
-    environment.warnings = warnings(&environment, cells, conduct);
+    environment.warnings = warnings(&environment, cells, conditions);
     environment
 }
 
@@ -125,8 +126,8 @@ fn fsync_us(path: &Path) -> io::Result<f64> {
 
 /// Returns `true` if a time that the run measures depends on random reads of the device: with `--cold`, or if a cell
 /// measures recovery.
-pub(super) fn reads_cold(cells: &[Cell], conduct: &RunConditions) -> bool {
-    conduct.cold || cells.iter().any(|cell| cell.workload.step == CellKind::Recovery)
+pub(super) fn reads_cold(cells: &[Cell], conditions: &RunConditions) -> bool {
+    conditions.cold || cells.iter().any(|cell| cell.workload.step == CellKind::Recovery)
 }
 
 /// Returns the median time in microseconds of a read of 4 KiB at a random place of a new file of 64 MiB in `directory`,
@@ -180,10 +181,10 @@ fn is_busy() -> bool {
 
 /// Returns warnings about conditions of the machine and the run that distort results, if the user did not ask for them
 /// by a flag.
-fn warnings(environment: &Environment, cells: &[Cell], conduct: &RunConditions) -> Vec<String> {
+fn warnings(environment: &Environment, cells: &[Cell], conditions: &RunConditions) -> Vec<String> {
     let mut warnings = Vec::new();
     let cores = environment.cores;
-    let other_load = environment.load_average.filter(|_| conduct.foreign_limit.is_some());
+    let other_load = environment.load_average.filter(|_| conditions.foreign_limit.is_some());
     if let Some(load) = other_load.filter(|load| *load > cores as f64 * 0.25 && is_busy()) {
         warnings.push(format!(
             "the machine was busy at the start: load {load:.1} on {cores} cores; stop other programs"
@@ -218,19 +219,19 @@ fn warnings(environment: &Environment, cells: &[Cell], conduct: &RunConditions) 
              {USUAL} KiB too: blockdev --setra 256 on the device, and another --output"
         ));
     }
-    warnings.extend(data_size_warnings(environment, cells, conduct));
+    warnings.extend(data_size_warnings(environment, cells, conditions));
     warnings
 }
 
 /// Returns a warning if the data of a cell take more than half of the memory, unless the user gave `--keys`, and one if
 /// they exceed the engines' cache, unless the user gave `--keys` or `--cache-size`.
-fn data_size_warnings(environment: &Environment, cells: &[Cell], conduct: &RunConditions) -> Vec<String> {
+fn data_size_warnings(environment: &Environment, cells: &[Cell], conditions: &RunConditions) -> Vec<String> {
     let mut warnings = Vec::new();
     let largest = cells.iter().map(|cell| cell.workload.most_bytes()).fold(0.0, f64::max);
     if let Some(total) = environment
         .memory_limit_bytes
         .or(environment.memory_bytes)
-        .filter(|total| !conduct.keys_are_explicit && largest > 0.5 * *total as f64)
+        .filter(|total| !conditions.keys_are_explicit && largest > 0.5 * *total as f64)
     {
         warnings.push(format!(
             "the data ({:.1} GiB) take more than half of the memory ({:.1} GiB); fewer --keys keep them in \
@@ -242,7 +243,7 @@ fn data_size_warnings(environment: &Environment, cells: &[Cell], conduct: &RunCo
     // The cache size of a server that was already running is unknown.
     let ours = cells.iter().filter(|cell| cell.target.persistent && cell.target.address.is_none());
     let cache = ours.map(|cell| cell.target.cache_bytes).max();
-    let is_asked = conduct.keys_are_explicit || conduct.cache_is_explicit;
+    let is_asked = conditions.keys_are_explicit || conditions.cache_is_explicit;
     if let Some(cache) = cache.filter(|cache| !is_asked && largest > *cache as f64) {
         warnings.push(format!(
             "the data ({:.2} GiB) are larger than the engines' cache ({:.2} GiB): reads depend on the system's page \
@@ -282,8 +283,8 @@ mod tests {
         assert!(times.is_none_or(|us| us > 0.0), "{times:?}");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
         let described = |cold| {
-            let conduct = RunConditions { cold, ..RunConditions::default() };
-            describe(directory.path(), &[], &conduct).random_read_us.is_some()
+            let conditions = RunConditions { cold, ..RunConditions::default() };
+            describe(directory.path(), &[], &conditions).random_read_us.is_some()
         };
         assert!(!described(false));
         assert_eq!(described(true), times.is_some());
@@ -304,7 +305,7 @@ mod tests {
     fn flags_for_sizes_prevent_warnings_about_the_size_of_the_data() {
         let cells = suites::plan(&Options { keys: Some(10_000_000), ..Options::default() }).unwrap().cells;
         let environment = Environment { cores: 1, memory_bytes: Some(1 << 30), ..Environment::default() };
-        let count = |conduct| warnings(&environment, &cells, &conduct).len();
+        let count = |conditions| warnings(&environment, &cells, &conditions).len();
         assert_eq!(count(RunConditions::default()), 2);
         assert_eq!(count(RunConditions { cache_is_explicit: true, ..RunConditions::default() }), 1);
         assert_eq!(count(RunConditions { keys_are_explicit: true, ..RunConditions::default() }), 0);
@@ -335,8 +336,8 @@ mod tests {
         let plan = |wire| suites::plan(&Options { wire, ..Options::default() }).unwrap().cells;
         let warned = |cores, cpus: Option<&str>, wire| {
             let environment = Environment { cores, cpus: cpus.map(Into::into), ..Environment::default() };
-            let conduct = RunConditions::default();
-            warnings(&environment, &plan(wire), &conduct)
+            let conditions = RunConditions::default();
+            warnings(&environment, &plan(wire), &conditions)
                 .iter()
                 .any(|text| text.contains("--cpus server=0/driver=1"))
         };

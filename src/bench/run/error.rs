@@ -54,7 +54,7 @@ pub enum Error {
     GeneratedData { path: PathBuf, source: io::Error },
     /// A condition of the run cannot be met, such as `--cpus` or `--memory-limit`. The text names the flag.
     #[error("{0}")]
-    Conduct(String),
+    Conditions(String),
     /// The stores may need more than the free space of `--dir`, or than `--map-size`. The text names the flag.
     #[error("{0}")]
     NoSpace(String),
@@ -78,7 +78,7 @@ impl Error {
         match self {
             Self::Plan(_) | Self::Exists(_) | Self::Differs { .. } | Self::NoProgram { .. } => 2,
             Self::Busy(_) | Self::NoFile(_) | Self::NoResult { .. } | Self::Directory { .. } => 2,
-            Self::NothingToResume(_) | Self::Conduct(_) | Self::NoSpace(_) | Self::Target { .. } => 2,
+            Self::NothingToResume(_) | Self::Conditions(_) | Self::NoSpace(_) | Self::Target { .. } => 2,
             Self::Stopped { signal, .. } => 128 + *signal as u8,
             _ => 1,
         }

@@ -65,7 +65,8 @@ pub fn trial(job: &Job, rate: Option<f64>, seconds: f64) -> Job {
 }
 
 /// Searches the highest rate that keeps `goal` in trials of `lengths`. Returns the report of the trial that verified the
-/// rate, with the search; a failed report if a trial failed, and "unsupported" if no rate keeps the goal.
+/// rate, with the search and with the largest disturbance of the trials that decided the rate; a failed report if a trial
+/// failed, and "unsupported" if no rate keeps the goal.
 pub fn search(goal: LatencyGoal, lengths: Lengths, trial: &mut Trial<'_>) -> Reported {
     let mut search = Search { goal, trial, trials: Vec::new() };
     search.run(lengths).unwrap_or_else(|other| *other)
@@ -80,21 +81,69 @@ struct Search<'s, 't> {
     trials: Vec<RateTrial>,
 }
 
+/// Result of a bisection.
+struct Bisected {
+    /// Highest rate that was kept, in operations per second; 0 if none was.
+    highest: f64,
+    /// Reason why the lowest rate that was too high was so; `None` if none was.
+    limited_by: Option<RateLimit>,
+    /// Disturbance of the trials of the highest rate that was kept, and of those of the lowest that was too high.
+    disturbances: [Option<Disturbance>; 2],
+}
+
 impl Search<'_, '_> {
     /// Searches the rate. Returns as an error the reports of a trial that has failed.
     fn run(&mut self, lengths: Lengths) -> Result<Reported, Box<Reported>> {
         let closed = self.measure(None, lengths.trial)?;
-        let mut rate = FIRST_TRIED * measurement(&closed).map_or(0.0, |found| rate_of(found, lengths.trial));
+        let rate = FIRST_TRIED * measurement(&closed).map_or(0.0, |found| rate_of(found, lengths.trial));
+        let Bisected { highest, limited_by, disturbances } = self.bisect(rate, lengths.trial)?;
+        if interrupt::received().is_some() {
+            return Ok(closed);
+        }
+        let mut disturbances = disturbances.to_vec();
+        if highest == 0.0 {
+            return Ok(self.none(closed.0, disturbances));
+        }
+        let Some(mut limited_by) = limited_by else {
+            let reason = format!(
+                "no rate up to {highest:.0} operations per second was too high, far above the rate of the closed loop, \
+                 which something has slowed; repeat the search on a quiet machine"
+            );
+            return Err(Box::new(with_outcome(closed, &Outcome::Failed(reason))));
+        };
+        let mut rate = highest * VERIFIED_AT;
+        for _ in 0..MOST_VERIFICATIONS {
+            // Once: of two trials the better one would hide a stall that comes in every second one.
+            let (mut reported, limit) = self.limit_once(rate, lengths.verification)?;
+            disturbances.push(reported.1);
+            let Some(limit) = limit else {
+                self.conclude(&mut reported, rate, highest, limited_by);
+                return Ok((reported.0, Disturbance::largest(disturbances)));
+            };
+            if interrupt::received().is_some() {
+                return Ok(reported);
+            }
+            limited_by = limit;
+            rate *= LOWERED_BY;
+        }
+        Ok(self.none(closed.0, disturbances))
+    }
+
+    /// Tries rates, `rate` first, in trials of `seconds`, until one is kept, one is too high and both differ by at most
+    /// 5%. Ends earlier if too many rates in a row were kept or too high, or after a signal to stop.
+    fn bisect(&mut self, mut rate: f64, seconds: f64) -> Result<Bisected, Box<Reported>> {
         let (mut low, mut high, mut limited_by) = (0.0, f64::INFINITY, None);
+        let (mut at_low, mut at_high) = (None, None);
         let (mut tried, mut raised_by) = (0, CLOSE);
         // The ratio is infinite while one of the two rates is unknown.
         while high / low > CLOSE && (tried < MOST_RATES || (low > 0.0 && high.is_finite())) {
             if interrupt::received().is_some() {
-                return Ok(closed);
+                break;
             }
-            match self.limit(rate, lengths.trial)?.1 {
-                None => low = rate,
-                limit => (high, limited_by) = (rate, limit),
+            let (disturbance, limit) = self.limit(rate, seconds)?;
+            match limit {
+                None => (low, at_low) = (rate, disturbance),
+                limit => (high, limited_by, at_high) = (rate, limit, disturbance),
             }
             tried += 1;
             rate = match (low, high) {
@@ -108,31 +157,7 @@ impl Search<'_, '_> {
                 (low, high) => (low * high).sqrt(),
             };
         }
-        if low == 0.0 {
-            return Ok(self.none(closed));
-        }
-        let Some(mut limited_by) = limited_by else {
-            let reason = format!(
-                "no rate up to {low:.0} operations per second was too high, far above the rate of the closed loop, which \
-                 something has slowed; repeat the search on a quiet machine"
-            );
-            return Err(Box::new(with_outcome(closed, &Outcome::Failed(reason))));
-        };
-        let mut rate = low * VERIFIED_AT;
-        for _ in 0..MOST_VERIFICATIONS {
-            // Once: of two trials the better one would hide a stall that comes in every second one.
-            let (mut reported, limit) = self.limit_once(rate, lengths.verification)?;
-            let Some(limit) = limit else {
-                self.conclude(&mut reported, rate, low, limited_by);
-                return Ok(reported);
-            };
-            if interrupt::received().is_some() {
-                return Ok(reported);
-            }
-            limited_by = limit;
-            rate *= LOWERED_BY;
-        }
-        Ok(self.none(closed))
+        Ok(Bisected { highest: low, limited_by, disturbances: [at_low, at_high] })
     }
 
     /// Adds the search to the measurement of the trial that verified `rate`.
@@ -145,14 +170,21 @@ impl Search<'_, '_> {
     }
 
     /// Measures trials at `rate`: one, or two if the rate is too high in the first, because a stall of the machine may
-    /// have disturbed it. Returns the reports of the last one, and the limit that it exceeded; `None` if the store kept
-    /// the rate.
-    fn limit(&mut self, rate: f64, seconds: f64) -> Result<(Reported, Option<RateLimit>), Box<Reported>> {
-        let mut measured = self.limit_once(rate, seconds)?;
-        if measured.1.is_some() && interrupt::received().is_none() {
-            measured = self.limit_once(rate, seconds)?;
+    /// have disturbed it. Returns the largest disturbance of the trials that show whether the store keeps the rate, and the
+    /// limit that it exceeded; `None` if it kept the rate.
+    fn limit(
+        &mut self,
+        rate: f64,
+        seconds: f64,
+    ) -> Result<(Option<Disturbance>, Option<RateLimit>), Box<Reported>> {
+        let ((_, first), limit) = self.limit_once(rate, seconds)?;
+        if limit.is_none() || interrupt::received().is_some() {
+            return Ok((first, limit));
         }
-        Ok(measured)
+        let ((_, second), limit) = self.limit_once(rate, seconds)?;
+        // The second trial alone shows that a rate is kept; both show that it is too high.
+        let disturbance = if limit.is_none() { second } else { Disturbance::largest([first, second]) };
+        Ok((disturbance, limit))
     }
 
     /// Measures one trial at `rate`, and records it. Returns its reports, and the limit that it exceeded; `None` if the
@@ -166,7 +198,7 @@ impl Search<'_, '_> {
         let Some(found) = measurement(&reported) else { return Err(Box::new(reported)) };
         let limit = limit_of(found, rate, seconds, self.goal);
         let latency_us = found.latency.at(self.goal.of);
-        self.trials.push(RateTrial { rate, seconds, latency_us, limit });
+        self.trials.push(RateTrial { rate, seconds, latency_us, limit, disturbance: reported.1 });
         Ok((reported, limit))
     }
 
@@ -177,9 +209,10 @@ impl Search<'_, '_> {
         if reported.0.iter().all(is_sound) { Ok(reported) } else { Err(Box::new(reported)) }
     }
 
-    /// Returns the reports of `reported` as unsupported, because no rate keeps the goal. The reason names the trial with the
-    /// lowest latency among those of the length of the last one: the longer ones, if only these did not keep the goal.
-    fn none(&self, reported: Reported) -> Reported {
+    /// Returns `reports` as unsupported, because no rate keeps the goal, with the largest of the `disturbances`. The reason
+    /// names the trial with the lowest latency among those of the length of the last one: the longer ones, if only these
+    /// did not keep the goal.
+    fn none(&self, reports: Vec<Report>, disturbances: Vec<Option<Disturbance>>) -> Reported {
         let goal = self.goal;
         let seconds = self.trials.last().map_or(0.0, |trial| trial.seconds);
         let trials = || self.trials.iter().filter(|trial| trial.seconds >= seconds);
@@ -194,7 +227,7 @@ impl Search<'_, '_> {
             )
         });
         let reason = format!("no rate keeps {}{best}", number_format::latency_goal(goal));
-        with_outcome(reported, &Outcome::Unsupported(reason))
+        with_outcome((reports, Disturbance::largest(disturbances)), &Outcome::Unsupported(reason))
     }
 }
 
@@ -344,6 +377,55 @@ mod tests {
             measured(rate, seconds, 20_000.0, if trials == 2 { 1e6 } else { 10.0 })
         });
         assert!(search_of(&outcome).0 > 17_000.0);
+    }
+
+    /// Searches with a store of which other virtual machines slow the trials that `is_disturbed` returns `true` for, given
+    /// their number and their length. Returns the search, and the disturbance of its result.
+    fn disturbed_search(
+        is_disturbed: impl Fn(usize, f64) -> bool,
+        slowed: f64,
+    ) -> (RateSearch, Option<Disturbance>) {
+        let mut trials = 0;
+        let mut trial = |rate: Option<f64>, seconds: f64| {
+            trials += 1;
+            let is_slow = is_disturbed(trials, seconds);
+            let measurement = measured(rate, seconds, if is_slow { slowed } else { 20_000.0 }, 10.0);
+            let report = Report { cell: "cell".into(), outcome: Outcome::Measured(measurement) };
+            (vec![report], Some(if is_slow { DISTURBED } else { CALM }))
+        };
+        let (mut reports, disturbance) = search(GOAL, Lengths::of(1.0), &mut trial);
+        (search_of(&reports.remove(0).outcome).1, disturbance)
+    }
+
+    const CALM: Disturbance = Disturbance { foreign: 0.01, stolen: 0.0 };
+    const DISTURBED: Disturbance = Disturbance { foreign: 0.0, stolen: 0.4 };
+
+    #[test]
+    fn interference_in_deciding_trials_marks_the_result() {
+        let (search, disturbance) = disturbed_search(|_, seconds| seconds < 2.0, 5000.0);
+        assert!(search.highest < 5200.0, "{search:?}");
+        assert_eq!(disturbance, Some(DISTURBED));
+        for trial in &search.trials {
+            let expected = if trial.seconds < 2.0 { DISTURBED } else { CALM };
+            assert_eq!(trial.disturbance, Some(expected), "{search:?}");
+        }
+        // The longer trial is slowed once, and a lower rate is verified.
+        let long = std::cell::Cell::new(0);
+        let is_first_long = |_: usize, seconds: f64| {
+            long.set(long.get() + usize::from(seconds > 2.0));
+            seconds > 2.0 && long.get() == 1
+        };
+        let (search, disturbance) = disturbed_search(is_first_long, 5000.0);
+        assert_eq!((disturbance, long.get()), (Some(DISTURBED), 2), "{search:?}");
+    }
+
+    /// Higher rates are kept later, in calm trials.
+    #[test]
+    fn interference_in_other_trials_does_not_mark_the_result() {
+        let (search, disturbance) = disturbed_search(|trial, _| trial <= 2, 20_000.0);
+        assert_eq!(search.trials[0].disturbance, Some(DISTURBED));
+        assert!(search.highest > search.trials[0].rate, "{search:?}");
+        assert_eq!(disturbance, Some(CALM));
     }
 
     #[test]

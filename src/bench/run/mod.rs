@@ -53,8 +53,7 @@ use crate::{
     },
     engine::synthetic,
 };
-use attempts::{job, undisturbed};
-use find_rate::Lengths;
+use attempts::{job, measured_or_searched};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use interleave::Room;
 use job_messages::Report;
@@ -110,7 +109,7 @@ pub fn run(options: &Options) -> Result<Run, Error> {
         Some(interleave) => interleave::measure(options, interleave, &mut run),
         None => Ok(()),
     });
-    if outcome.is_ok() && environment::reads_cold(&run.cells, &options.conduct) {
+    if outcome.is_ok() && environment::reads_cold(&run.cells, &options.conditions) {
         run.environment.random_read_after_us = environment::random_read_us(&options.directory);
     }
     // Errors are ignored: the user has named this directory and can remove it.
@@ -139,7 +138,7 @@ fn generate(options: &Options, file: Option<&DataFile>) -> Result<(), Error> {
 /// program such as redis-server is missing.
 fn check(options: &Options) -> Result<Plan, Error> {
     suites::refuse_ignored(options)?;
-    affinity::check(&options.conduct.cpus).map_err(Error::Conduct)?;
+    affinity::check(&options.conditions.cpus).map_err(Error::Conditions)?;
     let plan = suites::plan(&options.filled())?;
     let programs =
         plan.cells.iter().filter_map(|cell| cell.target.program.as_ref().zip(Some(&cell.target.store)));
@@ -234,7 +233,7 @@ fn check_output(options: &Options) -> Result<(), Error> {
 fn check_target(options: &Options) -> Result<(), Error> {
     let Some(target) = &options.target else { return Ok(()) };
     if let Some(pid) = target.pid.filter(|pid| !process_usage::can_read(*pid)) {
-        return Err(Error::Conduct(format!(
+        return Err(Error::Conditions(format!(
             "--target-pid {pid}: this machine has no process with this id; name the process of the server, or leave \
              --target-pid out"
         )));
@@ -273,7 +272,7 @@ fn begin(options: &Options, plan: Plan) -> Result<(Run, OutputLock), Error> {
     let lock = OutputLock::new(&options.output)?;
     let directory = &options.directory;
     create_directory(options)?;
-    let mut environment = environment::describe(directory, &plan.cells, &options.conduct);
+    let mut environment = environment::describe(directory, &plan.cells, &options.conditions);
     let evicted = interleave::page_cache_warning(&comparisons, &plan.cells, environment.memory_bytes);
     swap.into_iter().chain(evicted).for_each(|warning| environment::add_warning(&mut environment, warning));
     if let Some(duel) = &options.duel {
@@ -323,7 +322,10 @@ fn resume(options: &Options, plan: Plan) -> Result<(Run, OutputLock), Error> {
     if run.schema != SCHEMA_VERSION || run.version != env!("CARGO_PKG_VERSION") {
         return differs("version of kvbench");
     }
-    if run.environment.commit.as_deref() != option_env!("KVBENCH_COMMIT") {
+    // Builds of one commit with different uncommitted changes differ in their programs only.
+    let programs = run.environment.program.zip(stored_calibration::program().ok());
+    let is_other_program = programs.is_some_and(|(before, now)| before != now);
+    if run.environment.commit.as_deref() != option_env!("KVBENCH_COMMIT") || is_other_program {
         return differs("build of kvbench");
     }
     if measured_words(&run.command) != measured_words(&options.command) {
@@ -343,7 +345,7 @@ fn resume(options: &Options, plan: Plan) -> Result<(Run, OutputLock), Error> {
     check_target(options)?;
     let swap = swap_warning(options)?;
     create_directory(options)?;
-    let now = environment::describe(&options.directory, &run.cells, &options.conduct);
+    let now = environment::describe(&options.directory, &run.cells, &options.conditions);
     if !environment::is_same_machine(&now, &run.environment) {
         return differs("machine");
     }
@@ -356,7 +358,8 @@ fn resume(options: &Options, plan: Plan) -> Result<(Run, OutputLock), Error> {
 /// Returns a warning about swap space that makes `--memory-limit` useless, or an error if a control group with this limit
 /// cannot be made. Each job has a group of its own; this one shows whether one can be made.
 fn swap_warning(options: &Options) -> Result<Option<String>, Error> {
-    let group = options.conduct.memory_limit.map(MemoryGroup::new).transpose().map_err(Error::Conduct)?;
+    let group =
+        options.conditions.memory_limit.map(MemoryGroup::new).transpose().map_err(Error::Conditions)?;
     Ok(group.and_then(|group| group.swap_warning(memory_limit::swap_bytes())))
 }
 
@@ -376,7 +379,7 @@ fn is_complete(run: &Run) -> bool {
 fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
     let alone = run.cells.iter().filter(|cell| run.comparison(&cell.id).is_none());
     let jobs: Vec<Vec<Cell>> = jobs(&alone.cloned().collect::<Vec<_>>());
-    let memory_limit = options.conduct.memory_limit.map(|limit| limit + driver_memory(options, run));
+    let memory_limit = options.conditions.memory_limit.map(|limit| limit + driver_memory(options, run));
     let bar = bar(u64::from(run.repetitions) * jobs.len() as u64);
     let mut attempts = interference::ATTEMPTS;
     for repetition in 0..run.repetitions {
@@ -388,21 +391,12 @@ fn measure(options: &Options, run: &mut Run) -> Result<(), Error> {
             if cells.iter().all(|cell| run.has(&cell.id, repetition)) {
                 continue;
             }
-            let excluded = || excluded(cells, options.conduct.memory_limit);
+            let excluded = || excluded(cells, options.conditions.memory_limit);
             let (reports, disturbance) = match failures::known(run, cells).or_else(excluded) {
                 Some(reports) => (reports, None),
                 None => {
                     let job = job(options, cells, repetition);
-                    match first.workload.rate_goal {
-                        Some(goal) => {
-                            let lengths = Lengths::of(first.workload.seconds.unwrap_or(1.0));
-                            find_rate::search(goal, lengths, &mut |rate, seconds| {
-                                let job = find_rate::trial(&job, rate, seconds);
-                                undisturbed(options, &job, memory_limit, &bar, &mut attempts)
-                            })
-                        }
-                        None => undisturbed(options, &job, memory_limit, &bar, &mut attempts),
-                    }
+                    measured_or_searched(options, &job, memory_limit, &bar, &mut attempts)
                 }
             };
             if let Some(signal) = interrupt::received() {

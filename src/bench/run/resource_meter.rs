@@ -43,6 +43,9 @@ pub(super) struct Meter<'m> {
 const WRITTEN_BACK: &str =
     "the store did its deferred work after each of its slices, so little is left for the end";
 
+/// Reason why the time to quiesce is absent for an external server.
+const NOT_AWAITED: &str = "kvbench does not wait for the deferred work of an external server";
+
 /// Resources used and device traffic up to the start of the measurement.
 struct Before {
     usage: ProcessUsage,
@@ -226,6 +229,9 @@ impl CellUsage {
                 for metric in ["settle_seconds", "live_bytes"] {
                     measurement.unmeasured.insert(metric.into(), WRITTEN_BACK.into());
                 }
+            } else if self.settled.is_none() {
+                // Only the files of an external server are not known.
+                measurement.unmeasured.insert("settle_seconds".into(), NOT_AWAITED.into());
             } else {
                 measurement.settle_seconds = Some(self.settle_seconds);
                 measurement.live_size = self.live;
@@ -347,6 +353,21 @@ mod tests {
                 assert_eq!(unmeasured.contains_key(metric), is_written_back, "{metric}");
             }
         }
+    }
+
+    #[test]
+    fn time_of_the_deferred_work_of_an_external_server_is_left_out() {
+        let options = Options { suite: suites::find("smallnest"), keys: Some(1000), ..Options::default() };
+        let mut cell = suites::plan(&options).unwrap().cells.remove(0);
+        cell.target.persistent = true;
+        let meter = Meter::new(None, None, &|| Ok(()), Memory::default());
+        meter.read();
+        let after = meter.read();
+        let used = meter.finish(&after).unwrap();
+        let mut measurement = Measurement::default();
+        used.charge(std::slice::from_mut(&mut measurement), std::slice::from_ref(&cell), 1);
+        assert_eq!(measurement.settle_seconds, None);
+        assert!(measurement.unmeasured["settle_seconds"].contains("external server"));
     }
 
     #[test]

@@ -277,7 +277,7 @@ impl Bench {
     /// # Errors
     ///
     /// [`run::Error::NothingToResume`] with `--resume`, if there is no result file to continue, and
-    /// [`run::Error::Conduct`] if a flag that describes the server of `--target` is given without it.
+    /// [`run::Error::Conditions`] if a flag that describes the server of `--target` is given without it.
     pub fn options(self) -> Result<Options, run::Error> {
         let default = Options::default();
         let (repetitions, warmup_seconds) = match (self.minutes, self.find_rate) {
@@ -328,10 +328,10 @@ impl Bench {
             cache_bytes: self.cache_size.map_or(default.cache_bytes, |size| size.as_u64()),
             map_bytes: self.map_size.as_u64(),
             compression: self.compression,
-            conduct: RunConditions {
+            conditions: RunConditions {
                 keys_are_explicit: self.keys.is_some(),
                 cache_is_explicit: self.cache_size.is_some(),
-                ..self.machine.conduct()
+                ..self.machine.conditions()
             },
             command: recorded_arguments(),
             server_arguments,
@@ -378,7 +378,7 @@ impl WireFlags {
     ///
     /// # Errors
     ///
-    /// [`run::Error::Conduct`] if a flag that describes the server is given without `--target`. clap's `requires` would
+    /// [`run::Error::Conditions`] if a flag that describes the server is given without `--target`. clap's `requires` would
     /// not notice it beside a flag that conflicts with `--target`.
     fn foreign(self) -> Result<Option<ExternalServer>, run::Error> {
         let describing = [
@@ -389,7 +389,7 @@ impl WireFlags {
         ];
         let given = describing.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag));
         match (self.target, given) {
-            (None, Some(flag)) => Err(run::Error::Conduct(format!(
+            (None, Some(flag)) => Err(run::Error::Conditions(format!(
                 "{flag} describes the server of --target; add --target HOST:PORT, or leave {flag} out"
             ))),
             (None, None) => Ok(None),

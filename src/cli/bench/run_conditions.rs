@@ -43,7 +43,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    pub fn conduct(&self) -> RunConditions {
+    pub fn conditions(&self) -> RunConditions {
         RunConditions {
             quiet_wait: self.quiet_wait,
             foreign_limit: Some(self.foreign).filter(|part| *part < 1.0),

@@ -92,7 +92,7 @@ pub(super) fn minutes(text: &str) -> Result<f64, String> {
 
 /// Parses a time to live of at most ten years, and returns it in milliseconds: `0.5`, `30s` or `5m`.
 pub(super) fn ttl(text: &str) -> Result<u64, String> {
-    let ms = units::positive_seconds(text)? * 1e3;
+    let ms = units::unlimited_positive_seconds(text)? * 1e3;
     match ms.round() {
         ms if (1.0..=3650.0 * 86_400_000.0).contains(&ms) => Ok(ms as u64),
         _ => Err("it must be a time from 1ms to 3650d, such as 500ms, 30s or 5m".into()),

@@ -15,7 +15,8 @@ use std::{collections::BTreeMap, thread};
 /// Name of the program redis-server in `--stores` of `kvbench reproduce kvbench`.
 const REDIS: &str = "redis";
 
-pub(super) fn is_asked_for(options: &Options) -> bool {
+/// Returns `true` if `--stores` names the no-op engine.
+pub(super) fn names_noop_engine(options: &Options) -> bool {
     options.stores.iter().any(|store| synthetic::is_reference(store))
 }
 
@@ -61,7 +62,7 @@ impl CellBuilder<'_> {
         self.options.suite?.program
     }
 
-    /// Returns a target for redis-server at each durability. None if the suite does not measure it, or `--stores`
+    /// Returns a target for redis-server at each durability; empty if the suite does not measure it, or `--stores`
     /// excludes it.
     pub fn redis(&self) -> Vec<Target> {
         let Some(program) = self.program() else { return Vec::new() };
@@ -102,8 +103,9 @@ impl CellBuilder<'_> {
             ([], None) if self.only_reads() => vec![ALWAYS],
             ([], None) => vec![ALWAYS, Durability::Files(Fsync::EverySec)],
             ([], Some(suite)) => {
-                let is_possible =
-                    |durability: &Durability| !self.options.conduct.cold || *durability != Durability::Memory;
+                let is_possible = |durability: &Durability| {
+                    !self.options.conditions.cold || *durability != Durability::Memory
+                };
                 suite.default_fsync.iter().copied().filter(is_possible).collect()
             }
             (asked, _) => asked.to_vec(),
@@ -186,7 +188,7 @@ impl CellBuilder<'_> {
 
     /// Returns `targets`; with `--cold`, one for each read-ahead setting that its engine offers.
     fn with_read_ahead(&self, targets: Vec<Target>) -> Vec<Target> {
-        match self.options.conduct.cold {
+        match self.options.conditions.cold {
             true => targets.into_iter().flat_map(Self::read_ahead_settings).collect(),
             false => targets,
         }
@@ -326,7 +328,7 @@ impl CellBuilder<'_> {
             },
             operations: self.options.operations,
             // A warm-up would load into the page cache what `--cold` has dropped from it.
-            warmup_seconds: if self.options.conduct.cold { 0.0 } else { self.options.warmup_seconds },
+            warmup_seconds: if self.options.conditions.cold { 0.0 } else { self.options.warmup_seconds },
             scan_length: 1,
             seed: self.options.seed,
             ..Workload::of(mix.iter().copied().collect::<BTreeMap<_, _>>(), 0)

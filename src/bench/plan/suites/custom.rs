@@ -17,11 +17,11 @@ use crate::{
 /// one.
 const KEYS: u64 = 1_000_000;
 
-pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
-    let (custom, access) = (&maker.options.custom, maker.access());
+pub(super) fn cells(builder: &CellBuilder<'_>) -> Result<Rows, PlanError> {
+    let (custom, access) = (&builder.options.custom, builder.access());
     let mix: Vec<_> = custom.mix.iter().map(|(operation, part)| (*operation, *part)).collect();
     let mut workload = Workload {
-        keys: maker.options.keys.unwrap_or(KEYS),
+        keys: builder.options.keys.unwrap_or(KEYS),
         key_bytes: custom.key_bytes,
         value_bytes: custom.value_bytes,
         order: custom.order,
@@ -29,16 +29,16 @@ pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
         scan_length: custom.scan_length,
         hashed_keys: !custom.ordered_keys && custom.order != Order::Sequential,
         ttl_ms: custom.ttl_ms,
-        rate_goal: maker.options.rate_goal,
-        soak: maker.options.is_soak,
-        ..maker.workload(&custom.name, &mix, 10.0)
+        rate_goal: builder.options.rate_goal,
+        soak: builder.options.is_soak,
+        ..builder.workload(&custom.name, &mix, 10.0)
     };
     check(&workload, access)?;
-    check_ttl(maker, &workload)?;
+    check_ttl(builder, &workload)?;
     if !workload.is_steady() {
-        by_count(maker, &mut workload)?;
+        by_count(builder, &mut workload)?;
     }
-    let cells = maker.targets().into_iter().map(|target| {
+    let cells = builder.targets().into_iter().map(|target| {
         // The user named the no-op engine in `--stores`, so its cell is an ordinary one.
         Cell { reference: false, ..cell(&custom.name, target, workload.clone(), &custom.name) }
     });
@@ -54,26 +54,26 @@ pub(super) fn cells(maker: &CellBuilder<'_>) -> Result<Rows, PlanError> {
 
 /// Lets a workload that only fills or empties the store end after `--operations` operations, or a default number. Fails
 /// if `--seconds`, `--rate` or `--warm-up` is given, or if there are too few keys.
-fn by_count(maker: &CellBuilder<'_>, workload: &mut Workload) -> Result<(), PlanError> {
+fn by_count(builder: &CellBuilder<'_>, workload: &mut Workload) -> Result<(), PlanError> {
     let mix = || number_format::mix(&workload.mix);
     let timed = [
-        ("--minutes", maker.options.is_soak),
-        ("--find-rate", maker.options.rate_goal.is_some()),
-        ("--rate", !maker.options.rates.is_empty()),
+        ("--minutes", builder.options.is_soak),
+        ("--find-rate", builder.options.rate_goal.is_some()),
+        ("--rate", !builder.options.rates.is_empty()),
     ];
     if let Some((flag, _)) = timed.into_iter().find(|(_, is_given)| *is_given) {
         return Err(PlanError::EndsByCount { flag, mix: mix() });
     }
-    if maker.options.seconds.is_some() {
+    if builder.options.seconds.is_some() {
         return Err(PlanError::NotByTime(mix()));
     }
-    if maker.options.warmup_is_explicit {
+    if builder.options.warmup_is_explicit {
         return Err(PlanError::NoWarmUp(mix()));
     }
     let does = |kind| workload.kinds().any(|done| done == kind);
-    let preset = maker.options.conduct.preset.and_then(|preset| preset.keys);
+    let preset = builder.options.conditions.preset.and_then(|preset| preset.keys);
     let default = if does(Operation::Delete) { workload.keys } else { preset.unwrap_or(KEYS) };
-    let operations = maker.options.operations.unwrap_or(default);
+    let operations = builder.options.operations.unwrap_or(default);
     if !does(Operation::Insert) && operations > workload.keys {
         return Err(PlanError::RunsDry { operations, keys: workload.keys });
     }
@@ -89,7 +89,7 @@ fn by_count(maker: &CellBuilder<'_>, workload: &mut Workload) -> Result<(), Plan
 }
 
 /// Returns an error if `--ttl` is given and the other flags do not allow values to expire.
-fn check_ttl(maker: &CellBuilder<'_>, workload: &Workload) -> Result<(), PlanError> {
+fn check_ttl(builder: &CellBuilder<'_>, workload: &Workload) -> Result<(), PlanError> {
     if workload.ttl_ms.is_none() {
         return Ok(());
     }
@@ -103,10 +103,10 @@ fn check_ttl(maker: &CellBuilder<'_>, workload: &Workload) -> Result<(), PlanErr
     if !workload.kinds().any(Operation::writes) {
         return Err(PlanError::NothingExpires(number_format::mix(&workload.mix)));
     }
-    if maker.options.commits.contains(&Commits::Own) {
+    if builder.options.commits.contains(&Commits::Own) {
         return Err(PlanError::TtlCommitsOwn);
     }
-    if maker.options.stores.iter().any(|store| synthetic::is_reference(store)) {
+    if builder.options.stores.iter().any(|store| synthetic::is_reference(store)) {
         return Err(PlanError::TtlNothing);
     }
     Ok(())

@@ -24,7 +24,7 @@ use crate::{
     bench::result::{Access, Cell, Workload, comparability::Level, number_format},
     engine::{Fsync, synthetic},
 };
-use cell_builder::{CellBuilder, is_asked_for};
+use cell_builder::{CellBuilder, names_noop_engine};
 pub use cell_transforms::is_alone_and_steady;
 use cell_transforms::{at_rates, of_both_programs, of_workloads, while_cold};
 pub use unused_flags::{can_take_turns, refuse_ignored};
@@ -182,21 +182,21 @@ fn last_for_syncs(workload: &mut Workload) {
 ///
 /// Returns a [`PlanError`] if the options cannot be measured.
 pub fn plan(options: &Options) -> Result<Plan, PlanError> {
-    let maker = CellBuilder { options };
-    maker.check()?;
+    let builder = CellBuilder { options };
+    builder.check()?;
     let (row_heading, cells) = match options.suite {
-        None => custom::cells(&maker)?,
+        None => custom::cells(&builder)?,
         Some(suite) => (suite.cells)(options)?,
     };
-    let mut cells = at_rates(maker.allowed(of_workloads(cells, options)?), &options.rates);
-    if options.conduct.cold {
+    let mut cells = at_rates(builder.allowed(of_workloads(cells, options)?), &options.rates);
+    if options.conditions.cold {
         cells = while_cold(cells);
     }
     if any_everysec(&cells) {
         cells.iter_mut().for_each(|cell| last_for_syncs(&mut cell.workload));
     }
     match (&options.duel, options.suite) {
-        (None, _) => cells.extend(harness_overhead::floors(&maker, &cells)),
+        (None, _) => cells.extend(harness_overhead::overhead_cells(&builder, &cells)),
         (Some(_), None) => cells = of_both_programs(cells),
         (Some(_), Some(suite)) => {
             if !options.workloads.is_empty() && !cells.iter().all(is_alone_and_steady) {
@@ -216,9 +216,9 @@ pub fn plan(options: &Options) -> Result<Plan, PlanError> {
             cell.workload.counts_allocations = info.is_some_and(|info| info.capabilities.counts_allocations);
         }
     }
-    let mut reasons = maker.left_out(&cells);
+    let mut reasons = builder.left_out(&cells);
     let mut plan = Plan { row_heading: row_heading.into(), cells, left_out: reasons.clone() };
-    let wanted = |cell: &&Cell| !cell.reference || is_asked_for(options);
+    let wanted = |cell: &&Cell| !cell.reference || names_noop_engine(options);
     let obstacles: Vec<_> = plan.cells.iter().filter(wanted).map(unsupported::unsupported_reason).collect();
     if obstacles.iter().all(Option::is_some) {
         let is_new = |obstacle: &String| !plan.left_out.contains(obstacle);

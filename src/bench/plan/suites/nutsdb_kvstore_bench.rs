@@ -36,21 +36,21 @@ const ONE_KEY: Order = Order::HotSet(0.0, 1.0);
 const PREFIX: u32 = 4;
 
 pub(super) fn cells(options: &Options) -> Result<Rows, PlanError> {
-    let maker = &CellBuilder { options };
-    let targets = maker.targets();
-    Ok(("Benchmark", targets.iter().flat_map(|target| Benchmarks { maker, target }.cells()).collect()))
+    let builder = &CellBuilder { options };
+    let targets = builder.targets();
+    Ok(("Benchmark", targets.iter().flat_map(|target| Benchmarks { builder, target }.cells()).collect()))
 }
 
 /// Builder of the cells of one store.
 struct Benchmarks<'m> {
-    maker: &'m CellBuilder<'m>,
+    builder: &'m CellBuilder<'m>,
     target: &'m Target,
 }
 
 impl Benchmarks<'_> {
     fn cells(&self) -> Vec<Cell> {
-        let keys = self.maker.options.keys.unwrap_or(KEYS).max(1);
-        let written = self.maker.writes(self.target, keys);
+        let keys = self.builder.options.keys.unwrap_or(KEYS).max(1);
+        let written = self.builder.writes(self.target, keys);
         let put = |bytes| {
             let name = format!("PutValue{bytes}B");
             let put = match bytes == VALUE {
@@ -86,7 +86,7 @@ impl Benchmarks<'_> {
             key_bytes: Size::Fixed(KEY),
             threads: 1,
             hashed_keys: false,
-            ..self.maker.by_count(name, operation, operations)
+            ..self.builder.by_count(name, operation, operations)
         }
     }
 
@@ -101,6 +101,6 @@ impl Benchmarks<'_> {
 
     fn cell(&self, workload: Workload) -> Cell {
         let row = workload.name.clone();
-        cell(self.maker.suite(), self.target.clone(), workload, &row)
+        cell(self.builder.suite(), self.target.clone(), workload, &row)
     }
 }

@@ -30,23 +30,23 @@ const BULK: u32 = 50_000;
 const SCAN: u32 = 10;
 
 pub(super) fn cells(options: &Options) -> Result<Rows, PlanError> {
-    let maker = &CellBuilder { options };
+    let builder = &CellBuilder { options };
     let mut cells = Vec::new();
-    for target in maker.targets() {
-        cells.extend(group(Table { maker, target }.rows()));
+    for target in builder.targets() {
+        cells.extend(group(Table { builder, target }.rows()));
     }
     Ok(("Row", cells))
 }
 
 /// Builder of the rows of one store.
 struct Table<'m> {
-    maker: &'m CellBuilder<'m>,
+    builder: &'m CellBuilder<'m>,
     target: Target,
 }
 
 impl Table<'_> {
     fn rows(&self) -> Vec<Cell> {
-        let keys = self.maker.options.keys.unwrap_or(KEYS).max(100);
+        let keys = self.builder.options.keys.unwrap_or(KEYS).max(100);
         let part = |divisor: u64| (keys / divisor).max(10);
         let (single, batches, unsynced) = (part(5000), part(50), part(100));
         let (reads, scans, all) = (part(5), part(10), keys + single + batches + unsynced);
@@ -84,7 +84,7 @@ impl Table<'_> {
 
     /// Returns a row that ends after `operations` operations, with redb's sizes of keys and values.
     fn row(&self, name: &str, operation: Operation, operations: u64, threads: u32, batch: u32) -> Cell {
-        let workload = self.maker.workload(name, &[(operation, 1.0)], 0.0);
+        let workload = self.builder.workload(name, &[(operation, 1.0)], 0.0);
         let workload = Workload {
             operations: Some(operations),
             threads,
@@ -97,7 +97,7 @@ impl Table<'_> {
             warmup_seconds: 0.0,
             ..workload
         };
-        let cell = cell(self.maker.suite(), self.target.clone(), workload, name);
+        let cell = cell(self.builder.suite(), self.target.clone(), workload, name);
         Cell { figure: Figure::Milliseconds, ..cell }
     }
 
@@ -128,8 +128,8 @@ impl Table<'_> {
     fn unsynced(&self, name: &str, operations: u64) -> Cell {
         let mut row = self.row(name, Operation::Insert, operations, 1, 1);
         if Level::of(&self.target).is_durable() && self.target.may_lose.is_none() {
-            let target = self.maker.at(&self.target, Durability::Files(Fsync::No));
-            row = Cell { figure: row.figure, ..cell(self.maker.suite(), target, row.workload, name) };
+            let target = self.builder.at(&self.target, Durability::Files(Fsync::No));
+            row = Cell { figure: row.figure, ..cell(self.builder.suite(), target, row.workload, name) };
             row.id += "/among-synced";
         }
         row

@@ -43,13 +43,13 @@ fn all(options: &Options) -> Vec<Cell> {
         ..workload
     };
     let keys = options.keys.unwrap_or(KEYS).max(1);
-    Cases { maker: &CellBuilder { options }, seconds: SECONDS, keys, shape: &shape }.cells()
+    Cases { builder: &CellBuilder { options }, seconds: SECONDS, keys, shape: &shape }.cells()
 }
 
 /// Returns the heading of the row names, and the cells over pairs that are read from a file (`--data`, or generated); in
 /// each table, one of them reads the file with one thread and without any store.
 pub(super) fn xdag(options: &Options) -> Result<Rows, PlanError> {
-    let maker = &CellBuilder { options };
+    let builder = &CellBuilder { options };
     let (data, pairs) = data_file(options, generated_for_suite)?;
     let shape = |workload: Workload| Workload {
         key_bytes: Size::Fixed(RECORD_KEY as u32),
@@ -59,12 +59,12 @@ pub(super) fn xdag(options: &Options) -> Result<Rows, PlanError> {
     };
     let mut cells = Vec::new();
     let keys = options.keys.unwrap_or(pairs).clamp(1, pairs);
-    let stores = Cases { maker, seconds: 10.0, keys, shape: &shape }.cells();
+    let stores = Cases { builder, seconds: 10.0, keys, shape: &shape }.cells();
     let mut tables = HashSet::new();
     for store in &stores {
         if tables.insert(&store.table) {
-            let workload = shape(maker.workload("source scan", &[], 1.0));
-            cells.push(of_source(maker, store, workload, CellKind::SourceScan));
+            let workload = shape(builder.workload("source scan", &[], 1.0));
+            cells.push(of_source(builder, store, workload, CellKind::SourceScan));
         }
     }
     cells.extend(stores);
@@ -73,15 +73,15 @@ pub(super) fn xdag(options: &Options) -> Result<Rows, PlanError> {
 
 /// Returns a cell that reads the data file itself, without a store, placed in the table of `store`; its row has the
 /// name of `workload`.
-pub(super) fn of_source(maker: &CellBuilder<'_>, store: &Cell, workload: Workload, step: CellKind) -> Cell {
+pub(super) fn of_source(builder: &CellBuilder<'_>, store: &Cell, workload: Workload, step: CellKind) -> Cell {
     let target = Target { store: "file".into(), caveats: Vec::new(), ..store.target.clone() };
     let (table, column, row) = (store.table.clone(), "XDAG".into(), workload.name.clone());
-    Cell { table, column, ..cell(maker.suite(), target, Workload { threads: 1, step, ..workload }, &row) }
+    Cell { table, column, ..cell(builder.suite(), target, Workload { threads: 1, step, ..workload }, &row) }
 }
 
 /// Parameters of the cases, which the suites smallnest and xdag share.
 struct Cases<'s> {
-    maker: &'s CellBuilder<'s>,
+    builder: &'s CellBuilder<'s>,
     /// Duration in seconds of a case that reads.
     seconds: f64,
     keys: u64,
@@ -90,33 +90,34 @@ struct Cases<'s> {
 
 impl Cases<'_> {
     fn cells(&self) -> Vec<Cell> {
-        self.maker.targets().iter().flat_map(|target| self.of(target)).collect()
+        self.builder.targets().iter().flat_map(|target| self.of(target)).collect()
     }
 
     /// Returns the cells that measure smallnest's cases with the store of `target`. `set` and `batch` each fill an
     /// empty store; before the other cases, all keys are loaded.
     fn of(&self, target: &Target) -> Vec<Cell> {
-        let maker = self.maker;
-        let writes = maker.writes(target, self.keys);
-        let make =
-            |workload: Workload, row: &str| cell(maker.suite(), target.clone(), (self.shape)(workload), row);
+        let builder = self.builder;
+        let writes = builder.writes(target, self.keys);
+        let make = |workload: Workload, row: &str| {
+            cell(builder.suite(), target.clone(), (self.shape)(workload), row)
+        };
         let loaded = |workload| Workload { keys: self.keys, ..workload };
         let steady = |name: &str, operation| {
-            make(loaded(maker.workload(name, &[(operation, 1.0)], self.seconds)), name)
+            make(loaded(builder.workload(name, &[(operation, 1.0)], self.seconds)), name)
         };
-        let mut cells = vec![make(maker.by_count("set", Operation::Insert, writes), "set")];
+        let mut cells = vec![make(builder.by_count("set", Operation::Insert, writes), "set")];
         let mut setmixed = steady("setmixed", Operation::Update);
         setmixed.workload.threads = 1;
         setmixed.workload.order = Order::Sequential;
         setmixed.together = true;
-        let delete = make(loaded(maker.by_count("del", Operation::Delete, writes)), "del");
+        let delete = make(loaded(builder.by_count("del", Operation::Delete, writes)), "del");
         cells.extend(group(vec![
             steady("get", Operation::Get),
             steady("getmixed", Operation::Get),
             setmixed,
             delete,
         ]));
-        let batch = Workload { batch: 1000, ..maker.by_count("batch", Operation::Insert, self.keys) };
+        let batch = Workload { batch: 1000, ..builder.by_count("batch", Operation::Insert, self.keys) };
         cells.push(make(batch, BATCH));
         headed(cells, &format!("set and del of {} keys, others over {}", count(writes), count(self.keys)))
     }

@@ -19,16 +19,16 @@ const FEWER: u64 = 4;
 
 /// Returns the heading of the row names, and the cells of the suite for each store with files.
 pub(super) fn cells(options: &Options) -> Result<Rows, PlanError> {
-    let maker = &CellBuilder { options };
+    let builder = &CellBuilder { options };
     let asked = &options.durabilities;
     if !asked.is_empty() && asked.iter().all(|durability| *durability == Durability::Memory) {
         return Err(PlanError::NoFiles);
     }
     let mut cells = Vec::new();
-    for target in maker.targets().into_iter().filter(|target| target.persistent) {
+    for target in builder.targets().into_iter().filter(|target| target.persistent) {
         let keys = options.keys.unwrap_or(KEYS).max(FEWER);
-        let overwritten = maker.writes(&target, keys);
-        let rows = StoreRows { maker, target, keys, overwritten };
+        let overwritten = builder.writes(&target, keys);
+        let rows = StoreRows { builder, target, keys, overwritten };
         let heading = format!("{} values overwritten of {} keys", count(overwritten), count(keys));
         cells.extend(headed(rows.all(), &heading));
     }
@@ -37,7 +37,7 @@ pub(super) fn cells(options: &Options) -> Result<Rows, PlanError> {
 
 /// Builder of the rows of one store.
 struct StoreRows<'m> {
-    maker: &'m CellBuilder<'m>,
+    builder: &'m CellBuilder<'m>,
     target: Target,
     keys: u64,
     /// Number of values that a cell overwrites, each in a commit of its own.
@@ -76,8 +76,8 @@ impl StoreRows<'_> {
             keys,
             key_bytes: Size::Fixed(24),
             value_bytes: Size::Fixed(1000),
-            ..self.maker.by_count(name, operation, operations)
+            ..self.builder.by_count(name, operation, operations)
         };
-        cell(self.maker.suite(), target.clone(), workload, name)
+        cell(self.builder.suite(), target.clone(), workload, name)
     }
 }

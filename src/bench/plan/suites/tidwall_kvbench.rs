@@ -22,12 +22,12 @@ const LOADS: [(u32, u32); 4] = [(1, 1), (1, 256), (256, 1), (256, 256)];
 const SECONDS: f64 = 10.0;
 
 pub(super) fn cells(options: &Options) -> Result<Rows, PlanError> {
-    let maker = CellBuilder { options };
+    let builder = CellBuilder { options };
     let mut cells = Vec::new();
-    let targets = maker.targets();
+    let targets = builder.targets();
     for (pipeline, clients) in LOADS {
         for target in &targets {
-            cells.extend(pair(&maker, target, pipeline, clients));
+            cells.extend(pair(&builder, target, pipeline, clients));
         }
     }
     Ok((HEADING, cells))
@@ -46,20 +46,20 @@ pub(super) fn row(target: &Target, pipeline: u32, clients: u32) -> String {
 
 /// Returns the SET and the GET cell of one row. Every GET finds a loaded key: KVBench's random GETs of a
 /// partly filled store count a miss as a success.
-fn pair(maker: &CellBuilder<'_>, target: &Target, pipeline: u32, clients: u32) -> Vec<Cell> {
+fn pair(builder: &CellBuilder<'_>, target: &Target, pipeline: u32, clients: u32) -> Vec<Cell> {
     let row = row(target, pipeline, clients);
     let make = |name: &str, operation| {
         let workload = Workload {
-            keys: maker.options.keys.unwrap_or(1_000_000).max(1),
+            keys: builder.options.keys.unwrap_or(1_000_000).max(1),
             value_bytes: Size::Fixed(3),
             threads: clients,
             batch: pipeline,
-            ..maker.workload(name, &[(operation, 1.0)], SECONDS)
+            ..builder.workload(name, &[(operation, 1.0)], SECONDS)
         };
         Cell {
             row: row.clone(),
             column: format!("{}/sec", name.to_uppercase()),
-            ..cell(maker.suite(), target.clone(), workload, name)
+            ..cell(builder.suite(), target.clone(), workload, name)
         }
     };
     group(vec![make("set", Operation::Update), make("get", Operation::Get)])

@@ -20,25 +20,25 @@ const LOADS: [(u32, u32); 3] = [(1, 1), (1, 256), (256, 256)];
 const REQUESTS: u64 = 1_000_000;
 
 pub(super) fn cells(options: &Options) -> Result<Rows, PlanError> {
-    let maker = &CellBuilder { options };
-    let targets = [maker.targets(), maker.redis()].concat();
+    let builder = &CellBuilder { options };
+    let targets = [builder.targets(), builder.redis()].concat();
     let rows = LOADS.iter().flat_map(|load| targets.iter().map(move |target| (target, *load)));
-    Ok((HEADING, rows.flat_map(|(target, load)| pair(maker, target, load)).collect()))
+    Ok((HEADING, rows.flat_map(|(target, load)| pair(builder, target, load)).collect()))
 }
 
-fn pair(maker: &CellBuilder<'_>, target: &Target, (pipeline, clients): (u32, u32)) -> Vec<Cell> {
-    let requests = maker.options.keys.unwrap_or(REQUESTS).max(1);
+fn pair(builder: &CellBuilder<'_>, target: &Target, (pipeline, clients): (u32, u32)) -> Vec<Cell> {
+    let requests = builder.options.keys.unwrap_or(REQUESTS).max(1);
     let make = |name: &str, operation| {
         let workload = Workload {
             value_bytes: Size::Fixed(3),
             threads: clients,
             batch: pipeline,
-            ..maker.by_count(name, operation, requests)
+            ..builder.by_count(name, operation, requests)
         };
         Cell {
             row: row(target, pipeline, clients),
             column: format!("{}/sec", name.to_uppercase()),
-            ..cell(maker.suite(), target.clone(), workload, name)
+            ..cell(builder.suite(), target.clone(), workload, name)
         }
     };
     group(vec![make("set", Operation::Insert), make("get", Operation::Get)])

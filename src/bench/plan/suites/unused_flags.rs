@@ -1,15 +1,18 @@
 //! Refusal of flags that a suite would ignore, since a user who sets a flag expects it to have an effect.
 
 use super::{LEAST_EVERYSEC, Plan, cell_transforms::is_alone, is_alone_and_steady, plan};
-use crate::bench::{
-    plan::{
-        options::{CustomWorkload, Durability, Options, PlanError},
-        unsupported::unsupported_reason,
+use crate::{
+    bench::{
+        plan::{
+            options::{CustomWorkload, Durability, Options, PlanError},
+            unsupported::unsupported_reason,
+        },
+        result::{
+            Access, Cell, Operation,
+            number_format::{self, distinct},
+        },
     },
-    result::{
-        Access, Cell, Operation,
-        number_format::{self, distinct},
-    },
+    engine::{kinds, synthetic},
 };
 
 /// Returns an error if a flag that the user gave has no effect, because another value would lead to the same cells, or
@@ -94,26 +97,41 @@ fn check_custom(options: &Options) -> Result<(), PlanError> {
 
 /// Returns an error if a flag of the run conditions, such as `--cold` or `--cpus`, cannot apply to the cells of a plan.
 fn check_conditions(options: &Options, plan: &Plan) -> Result<(), PlanError> {
-    let (conduct, cells) = (&options.conduct, &plan.cells);
+    let (conditions, cells) = (&options.conditions, &plan.cells);
     let any = |access| cells.iter().any(|cell| cell.target.access == access);
     let is_foreign = options.target.is_some();
     check_interleaved(options, plan)?;
+    check_memory_map(options, cells)?;
     let refusals = [
-        (conduct.cpus.server.is_some() && any(Access::InProcess), PlanError::NoServer),
-        (conduct.cpus.server.is_some() && is_foreign, PlanError::ForeignServer),
+        (conditions.cpus.server.is_some() && any(Access::InProcess), PlanError::NoServer),
+        (conditions.cpus.server.is_some() && is_foreign, PlanError::ForeignServer),
         (
-            conduct.cpus.driver.is_some()
-                && conduct.cpus.server.is_none()
+            conditions.cpus.driver.is_some()
+                && conditions.cpus.server.is_none()
                 && any(Access::Wire)
                 && !is_foreign,
             PlanError::NoPlaceForServer,
         ),
-        (conduct.cold && any(Access::Wire), PlanError::ColdServer),
-        (conduct.cold && options.warmup_is_explicit, PlanError::ColdWarmUp),
-        (conduct.cold && options.durabilities.contains(&Durability::Memory), PlanError::ColdMemory),
-        (conduct.memory_limit.is_some() && is_foreign, PlanError::ForeignMemory),
+        (conditions.cold && any(Access::Wire), PlanError::ColdServer),
+        (conditions.cold && options.warmup_is_explicit, PlanError::ColdWarmUp),
+        (conditions.cold && options.durabilities.contains(&Durability::Memory), PlanError::ColdMemory),
+        (conditions.memory_limit.is_some() && is_foreign, PlanError::ForeignMemory),
     ];
     refusals.into_iter().find(|(refused, _)| *refused).map_or(Ok(()), |(_, error)| Err(error))
+}
+
+/// Returns an error if `--map-size` has another value than its default, and no cell is of a store with a memory map.
+fn check_memory_map(options: &Options, cells: &[Cell]) -> Result<(), PlanError> {
+    let has_map =
+        |cell: &Cell| synthetic::info(&cell.target.store).is_some_and(|info| info.capabilities.map_size);
+    if options.map_bytes == Options::default().map_bytes || cells.iter().any(has_map) {
+        return Ok(());
+    }
+    let stores = distinct(measured(cells).map(|cell| cell.target.store.as_str())).join(",");
+    let able = kinds().filter(|kind| kind.info.capabilities.map_size).map(|kind| kind.info.name);
+    let able = able.collect::<Vec<_>>().join(", ");
+    let able = if able.is_empty() { "no store of this build".into() } else { able };
+    Err(PlanError::NoMemoryMap { map_size: options.map_bytes, stores, able })
 }
 
 /// Returns `true` if the cells of options with `--interleave` can be compared in turns.
@@ -147,8 +165,8 @@ fn check_interleaved(options: &Options, plan: &Plan) -> Result<(), PlanError> {
         (compared.is_empty() && options.suite.is_none(), "this --mix only fills or empties the store"),
         (compared.is_empty(), "the --workloads only fill or empty the store"),
         (options.custom.ttl_ms.is_some(), "--ttl: values would expire while their store is stopped"),
-        (options.conduct.cold, "--cold reads would find what an earlier slice has read"),
-        (options.conduct.memory_limit.is_some(), "--memory-limit is for one store at a time"),
+        (options.conditions.cold, "--cold reads would find what an earlier slice has read"),
+        (options.conditions.memory_limit.is_some(), "--memory-limit is for one store at a time"),
     ];
     if let Some((_, reason)) = refusals.into_iter().find(|(refused, _)| *refused) {
         return Err(if is_duel { PlanError::NotInDuel(reason) } else { PlanError::NotInterleaved(reason) });

@@ -16,15 +16,15 @@ use crate::bench::{
 use std::path::Path;
 
 pub(super) fn cells(options: &Options) -> Result<Rows, PlanError> {
-    let maker = &CellBuilder { options };
+    let builder = &CellBuilder { options };
     let (path, most) = data_file(options, generated_for_publication)?;
     let mut sizes = sizes(options.keys).map(|size| size.clamp(1, most)).to_vec();
     // In a user's file that is too small, both sizes may be the same.
     sizes.dedup();
     let mut cells = Vec::new();
     for keys in sizes {
-        let blocks = Blocks { maker, keys, path: &path };
-        for (place, target) in maker.targets().iter().enumerate() {
+        let blocks = Blocks { builder, keys, path: &path };
+        for (place, target) in builder.targets().iter().enumerate() {
             let of_store = blocks.of(target);
             if let Some(first) = of_store.first().filter(|_| place == 0) {
                 cells.extend(blocks.source(first));
@@ -37,7 +37,7 @@ pub(super) fn cells(options: &Options) -> Result<Rows, PlanError> {
 
 /// Builder of the cells over the first `keys` blocks (pairs) of a file.
 struct Blocks<'m> {
-    maker: &'m CellBuilder<'m>,
+    builder: &'m CellBuilder<'m>,
     keys: u64,
     path: &'m Path,
 }
@@ -65,7 +65,7 @@ impl Blocks<'_> {
     fn source(&self, store: &Cell) -> Vec<Cell> {
         let of = |name: &str, step| {
             let workload = Workload { mix: [].into(), ..self.workload(name, Operation::Get) };
-            let mut cell = of_source(self.maker, store, workload, step);
+            let mut cell = of_source(self.builder, store, workload, step);
             cell.id = format!("{}/{}", cell.id, self.keys);
             cell
         };
@@ -78,13 +78,13 @@ impl Blocks<'_> {
             value_bytes: Size::Fixed(RECORD_VALUE as u32),
             data: Some(self.path.display().to_string()),
             order: Order::Sequential,
-            ..self.maker.by_count(name, operation, self.keys)
+            ..self.builder.by_count(name, operation, self.keys)
         }
     }
 
     fn cell(&self, target: &Target, workload: Workload) -> Cell {
         let row = workload.name.clone();
-        cell(self.maker.suite(), target.clone(), workload, &row)
+        cell(self.builder.suite(), target.clone(), workload, &row)
     }
 
     /// Adds the number of blocks to the ids and table headings of the cells of one store, since the experiment runs

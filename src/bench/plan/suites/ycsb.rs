@@ -51,9 +51,9 @@ pub(super) fn published(options: &Options) -> Result<Rows, PlanError> {
 
 /// Returns the cells over `records` records, or over `--keys` records.
 fn over(options: &Options, records: u64) -> Rows {
-    let maker = CellBuilder { options };
+    let builder = CellBuilder { options };
     let mut cells = Vec::new();
-    for target in maker.targets() {
+    for target in builder.targets() {
         let shape = |workload: Workload| Workload {
             key_bytes: Size::Fixed(24),
             value_bytes: Size::Fixed(1000),
@@ -62,13 +62,17 @@ fn over(options: &Options, records: u64) -> Rows {
             ..workload
         };
         let keys = options.keys.unwrap_or(records).max(1);
-        let loaded = maker.writes(&target, keys);
-        let mut of_target =
-            vec![cell(maker.suite(), target.clone(), shape(maker.by_count("load", Insert, loaded)), "load")];
+        let loaded = builder.writes(&target, keys);
+        let mut of_target = vec![cell(
+            builder.suite(),
+            target.clone(),
+            shape(builder.by_count("load", Insert, loaded)),
+            "load",
+        )];
         for core in CORES {
-            let workload = shape(maker.workload(&format!("ycsb-{}", core.name), core.mix, SECONDS));
+            let workload = shape(builder.workload(&format!("ycsb-{}", core.name), core.mix, SECONDS));
             let workload = Workload { keys, order: core.order, ..workload };
-            of_target.push(cell(maker.suite(), target.clone(), workload, core.name));
+            of_target.push(cell(builder.suite(), target.clone(), workload, core.name));
         }
         let heading = format!("load of {}, others over {} records; {WHOLE}", count(loaded), count(keys));
         cells.extend(headed(of_target, &heading));

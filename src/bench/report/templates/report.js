@@ -38,21 +38,21 @@ function show(table, input) {
   for (const cell of table.querySelectorAll("tbody td")) {
     const [shown, instead] = [cell.querySelector(".figure"), cell.querySelector(".instead")];
     if (!shown) continue;
-    // A table of mixed units keeps what the page came with.
+    // The first measure keeps what the page came with: its figures are exact, and a table of mixed units has no other.
     shown.first ??= { text: shown.textContent, title: shown.title, value: shown.dataset.value, best: shown.className };
     const own = figures(cell, number);
-    const first = unit === "" && shown.first.value !== undefined;
+    const first = number === 0 && shown.first.value !== undefined;
     shown.hidden = !own && !first;
     if (instead) instead.hidden = !shown.hidden;
-    if (own) {
+    if (first) {
+      Object.assign(shown, { textContent: shown.first.text, title: shown.first.title, className: shown.first.best });
+      shown.dataset.value = shown.first.value;
+    } else if (own) {
       const [median, least, most, best] = own;
       shown.textContent = words(unit, median);
       shown.title = least === most ? "" : `${words(unit, least)} to ${words(unit, most)}`;
       shown.dataset.value = median;
       shown.classList.toggle("best", best === 1);
-    } else if (first) {
-      Object.assign(shown, { textContent: shown.first.text, title: shown.first.title, className: shown.first.best });
-      shown.dataset.value = shown.first.value;
     }
   }
   const sorted = table.querySelector("thead th[aria-sort]");

@@ -119,7 +119,7 @@ impl InProcessBench<'_> {
         let chooser = self.live.chooser(workload).for_thread(0, workload.salted_seed());
         let mut worker = Worker::new(self, clock.clone(), workload, chooser);
         let start = clock.now();
-        worker.recorder = Recorder::new(start, workload.slice());
+        worker.recorder = Recorder::new(start, workload.timeline_interval());
         let operations = workload.share(0).unwrap_or(u64::MAX);
         worker.run(Mix::new(workload), End { time: u64::MAX, operations, stop: None });
         PhaseResult { recorder: worker.recorder, start, usage: ProcessUsage::default() }
@@ -178,7 +178,7 @@ impl Shared<'_> {
             // Made by its own thread, because it may hold a snapshot, which no other thread can use.
             Builder::new().spawn_scoped(scope, move || {
                 if !self.wait_for_start() {
-                    return (0, Recorder::new(0, workload.slice()));
+                    return (0, Recorder::new(0, workload.timeline_interval()));
                 }
                 let mut worker = Worker::new(self.bench, self.clock.clone(), workload, chooser);
                 worker.groups = self.bench.in_groups.then_some(&self.groups);
@@ -231,17 +231,17 @@ impl Shared<'_> {
         process_usage::name_thread(c"driver");
         allocations::leave_out(self.bench.counts);
         self.barrier.wait();
-        if let Some(steady) = workload.warm_up() {
+        if let Some(steady) = workload.warm_up_mix() {
             let start = self.clock.now();
             worker.pace = Pace::new(workload.rate, start, thread, workload.threads);
             let time = start + (workload.warmup_seconds * 1e9) as u64;
-            worker.run_caught(Mix::new(&steady), End { time, operations: u64::MAX, stop: None });
+            worker.run_caught(Some(steady), End { time, operations: u64::MAX, stop: None });
         }
         self.barrier.wait();
         self.barrier.wait();
         let start = self.clock.now();
         worker.pace = Pace::new(workload.rate, start, thread, workload.threads);
-        let recorder = Recorder::new(start, workload.slice());
+        let recorder = Recorder::new(start, workload.timeline_interval());
         let recorder = recorder.with_seconds(self.bench.soak.map(|soak| soak.thread(start)));
         let warm_up = mem::replace(&mut worker.recorder, recorder);
         worker.recorder.add_faults(&warm_up);

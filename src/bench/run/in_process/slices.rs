@@ -121,7 +121,7 @@ impl Shared<'_> {
             };
             if slice.is_warm_up {
                 let measured = mem::replace(&mut worker.recorder, turns::warm_up_recorder(&turn));
-                worker.run_caught(workload.warm_up().as_ref().and_then(Mix::new), end);
+                worker.run_caught(workload.warm_up_mix(), end);
                 turns.add(&worker.recorder, &turn, 0);
                 let warm_up = mem::replace(&mut worker.recorder, measured);
                 worker.recorder.add_faults(&warm_up);

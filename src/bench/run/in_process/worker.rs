@@ -93,7 +93,7 @@ impl<'b> Worker<'b> {
             chooser,
             snapshot: None,
             pace: Pace::new(None, 0, 0, 1),
-            recorder: Recorder::new(0, workload.slice()),
+            recorder: Recorder::new(0, workload.timeline_interval()),
             key: Vec::new(),
             scratch: Vec::with_capacity(KEY),
             last: Vec::with_capacity(KEY),

@@ -6,7 +6,7 @@ use rand::{rngs::SmallRng, seq::SliceRandom};
 
 /// Minimum length in seconds of writing slices that write-back follows. After shorter ones, it would turn the fsync
 /// policy `no` into one that syncs often.
-pub const LEAST_WRITTEN_BACK: f64 = 3.0;
+pub const MIN_WRITE_BACK_SLICE_SECONDS: f64 = 3.0;
 
 /// Store that runs only in the slices of time that a comparison gives it.
 pub trait Sliced {
@@ -24,7 +24,7 @@ pub trait Sliced {
 pub fn run_block<S: Sliced>(stores: &mut [S], slicing: &Slicing, random: &mut SmallRng) -> Vec<SliceRecord> {
     let length = nanoseconds(slicing.slice_seconds);
     let writes_back =
-        matches!(slicing.work, Work::Operations(_)) && slicing.slice_seconds >= LEAST_WRITTEN_BACK;
+        matches!(slicing.work, Work::Operations(_)) && slicing.slice_seconds >= MIN_WRITE_BACK_SLICE_SECONDS;
     let mut left: Vec<Left> =
         stores.iter().map(|store| Left::of(slicing.work_of(store.number()), length)).collect();
     let mut records = Vec::new();

@@ -34,13 +34,13 @@ pub struct Instance {
     /// Reports of cells that the process has written so far.
     reports: Vec<Report>,
     /// `true` if the store has failed or its process has ended.
-    is_over: bool,
+    is_excluded: bool,
     /// Error of a sync of the store's files; `None` if there was none.
     sync_error: Option<String>,
     /// Maximum time to wait for an idle device after write-back, in seconds.
     quiet_wait: f64,
-    /// `true` if the child has ended with success, so that no process of it is left.
-    has_ended: bool,
+    /// `true` if the child has exited with success, so that no process of it is left.
+    exited_cleanly: bool,
 }
 
 impl Instance {
@@ -50,14 +50,14 @@ impl Instance {
     /// # Errors
     ///
     /// Fails if the process cannot be started. A load that fails is no error: the reports contain it.
-    pub fn load(number: usize, job: Job, conduct: &RunConditions) -> io::Result<Self> {
-        let mut child = job.start(&conduct.cpus, None)?;
+    pub fn load(number: usize, job: Job, conditions: &RunConditions) -> io::Result<Self> {
+        let mut child = job.start(&conditions.cpus, None)?;
         interrupt::kill_on_signal(child.id());
         let no_pipe = || io::Error::other("no pipe");
         let stdin = child.stdin.take().ok_or_else(no_pipe)?;
         let stdout = BufReader::new(child.stdout.take().ok_or_else(no_pipe)?).lines();
-        let quiet_wait = conduct.quiet_wait;
-        let (reports, is_over, sync_error) = Default::default();
+        let quiet_wait = conditions.quiet_wait;
+        let (reports, is_excluded, sync_error) = Default::default();
         let mut instance = Self {
             number,
             job,
@@ -66,13 +66,13 @@ impl Instance {
             stdin,
             stdout,
             reports,
-            is_over,
+            is_excluded,
             sync_error,
             quiet_wait,
-            has_ended: false,
+            exited_cleanly: false,
         };
         slice::send(&instance.stdin, &instance.job)?;
-        instance.is_over = instance.reply() != Some(Reply::Ready);
+        instance.is_excluded = instance.reply() != Some(Reply::Ready);
         instance.servers = pause_process::others_of_group(instance.child.id());
         pause_process::stop(instance.child.id(), &instance.servers)?;
         Ok(instance)
@@ -94,8 +94,8 @@ impl Instance {
     }
 
     /// Returns `true` if the store has failed or its process has ended.
-    pub fn is_over(&self) -> bool {
-        self.is_over
+    pub fn is_excluded(&self) -> bool {
+        self.is_excluded
     }
 
     /// Lets the process end: it verifies the store's data and closes the store. Returns the reports of its cells.
@@ -108,7 +108,7 @@ impl Instance {
         }
         interrupt::keep_on_signal(self.child.id());
         let status = self.child.wait();
-        self.has_ended = status.as_ref().is_ok_and(ExitStatus::success);
+        self.exited_cleanly = status.as_ref().is_ok_and(ExitStatus::success);
         let status = status.map(|status| status.to_string());
         let status = status.or_else(|_| resumed.map(|()| String::new()).map_err(|error| error.to_string()));
         let ended = format!("the measuring process ended early: {}", status.unwrap_or_else(|error| error));
@@ -139,7 +139,7 @@ impl Sliced for Instance {
     }
 
     fn run(&mut self, slice: Slice) -> Option<SliceReport> {
-        if self.is_over {
+        if self.is_excluded {
             return None;
         }
         let id = self.child.id();
@@ -155,7 +155,7 @@ impl Sliced for Instance {
         match reply {
             Some(Reply::Slice(report)) if stopped.is_ok() && !report.has_failed => Some(report),
             _ => {
-                self.is_over = true;
+                self.is_excluded = true;
                 None
             }
         }
@@ -165,7 +165,7 @@ impl Sliced for Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         interrupt::keep_on_signal(self.child.id());
-        if !self.has_ended {
+        if !self.exited_cleanly {
             pause_process::kill_group(self.child.id());
             // Fails for a process that was waited for.
             let _ = self.child.wait();

@@ -38,7 +38,7 @@ use crate::{
             interleaved_comparison::{Block, Comparison, End, SliceRecord, Slicing},
             metric::Unit,
             number_format::{self, distinct},
-            statistics::looks::FIRST_LOOK,
+            statistics::{looks::FIRST_LOOK, real},
         },
     },
     engine::{
@@ -47,9 +47,9 @@ use crate::{
         synthetic,
     },
 };
-use block::{LEAST_WRITTEN_BACK, Sliced, nanoseconds};
+use block::{MIN_WRITE_BACK_SLICE_SECONDS, Sliced, nanoseconds};
 use instance::Instance;
-use pilot::Requirements;
+use pilot::{MIN_WRITE_TURNS, Requirements};
 use rand::{SeedableRng, rngs::SmallRng, seq::SliceRandom};
 use slice::Slice;
 use std::{fs, time::Instant};
@@ -57,7 +57,7 @@ use std::{fs, time::Instant};
 /// Default of `--seconds` for stores that take turns: running time in seconds of each store in a block.
 pub(super) const BLOCK_SECONDS: f64 = 2.0;
 /// Minimum running time in seconds of the fastest store in a block, if the workload writes.
-pub(super) const LEAST_WRITTEN: f64 = 3.0;
+pub(super) const MIN_WRITE_SECONDS: f64 = 3.0;
 /// Length of the pilot, as a multiple of that of a block.
 pub(super) const PILOT_BLOCKS: f64 = 1.5;
 /// Memory in bytes that must stay free when stores are loaded; at most three quarters of the available memory.
@@ -344,23 +344,25 @@ impl Controller<'_> {
         let began = Instant::now();
         let budget = self.limits.budget_seconds;
         let seconds = self.options.wanted_seconds().unwrap_or(BLOCK_SECONDS);
+        let together = comparison.loaded_together(stores);
+        let instances: usize = together.iter().map(|(_, stores)| stores.len()).sum();
         let needs = |load_seconds: f64| {
             // The first evaluation needs five blocks. The verification at the end of a block takes half as long as its
             // loads.
             let blocks = f64::from(FIRST_LOOK) + PILOT_BLOCKS;
             let block_seconds = (budget / blocks - 1.5 * load_seconds).max(0.0);
-            requirements(run, comparison, seconds, block_seconds)
+            requirements(run, comparison, seconds, block_seconds, instances)
         };
         let seed = stopping_rule::seed(self.options.seed, None);
         let (mut load_seconds, mut pilots, mut failed) = (0.0, Vec::new(), Vec::new());
-        for (_, stores) in comparison.loaded_together(stores) {
+        for (_, stores) in together {
             let loading = Instant::now();
             let Loaded { mut instances, reports } = self.load(run, comparison, &stores, seed);
             load_seconds += loading.elapsed().as_secs_f64();
             pilots.extend(needs(load_seconds).and_then(|needs| pilot::run_pilot(&mut instances, needs)));
             refuse_signal(self.options, run)?;
-            let over = instances.into_iter().filter(Instance::is_over).flat_map(Instance::finish);
-            failed.extend(reports.into_iter().chain(over).filter(|report| {
+            let excluded = instances.into_iter().filter(Instance::is_excluded).flat_map(Instance::finish);
+            failed.extend(reports.into_iter().chain(excluded).filter(|report| {
                 // A store that cannot run the workload is here only in a duel.
                 report.outcome.failure().is_some() || matches!(report.outcome, Outcome::Unsupported(_))
             }));
@@ -394,7 +396,7 @@ impl Controller<'_> {
         let began = Instant::now();
         let number = comparison.blocks.len();
         let seed = stopping_rule::seed(self.options.seed, Some(number));
-        let limit = self.options.conduct.foreign_limit.unwrap_or(f64::INFINITY);
+        let limit = self.options.conditions.foreign_limit.unwrap_or(f64::INFINITY);
         let attempts = stopping_rule::attempts(comparison, self.limits.budget_seconds, self.attempts);
         let measured = interference::least_disturbed(limit, attempts, || {
             let measured = self.measure_block(run, comparison, stores, slicing, seed);
@@ -437,7 +439,7 @@ impl Controller<'_> {
         slicing: &Slicing,
         seed: u64,
     ) -> Measured {
-        interference::wait_for_disk(&self.options.directory, self.options.conduct.quiet_wait);
+        interference::wait_for_disk(&self.options.directory, self.options.conditions.quiet_wait);
         let watch = interference::CpuWatch::start();
         let number = comparison.blocks.len();
         let mut random = SmallRng::seed_from_u64(stopping_rule::seed(!self.options.seed, Some(number)));
@@ -495,19 +497,21 @@ impl Controller<'_> {
         for cell in &mut job.cells {
             cell.workload.seed = seed;
         }
-        Instance::load(store, job.clone(), &self.options.conduct).map_err(|error| {
+        Instance::load(store, job.clone(), &self.options.conditions).map_err(|error| {
             job.of_each_cell(Vec::new(), &format!("cannot measure in a process of its own: {error}"))
         })
     }
 }
 
 /// Returns what the workload of a comparison requires of its slices and blocks, or `None` if it has no cell. `seconds` is
-/// the wanted running time of each store in a block, and `block_seconds` that of all stores for which the budget suffices.
+/// the wanted running time of each store in a block, `block_seconds` that of all stores for which the budget suffices, and
+/// `instances` the number of stores that the pilot measures, the anchor once for each group.
 fn requirements(
     run: &Run,
     comparison: &Comparison,
     seconds: f64,
     block_seconds: f64,
+    instances: usize,
 ) -> Option<Requirements> {
     let cells = || run.cells.iter().filter(|cell| comparison.cells.contains(&cell.id));
     let workload = &cells().next()?.workload;
@@ -516,13 +520,22 @@ fn requirements(
         let family = synthetic::info(&cell.target.store).map(|info| info.family);
         Level::of(&cell.target).is_everysec() || family == Some(Family::Lsm)
     };
+    let seconds = if writes { seconds.max(MIN_WRITE_SECONDS) } else { seconds };
     Some(Requirements {
         writes,
         // `everysec` syncs once a second, and LSM trees delay writes while they compact.
-        min_slice_seconds: if writes && cells().any(is_long) { LEAST_WRITTEN_BACK } else { 0.0 },
-        seconds: if writes { seconds.max(LEAST_WRITTEN) } else { seconds },
+        min_slice_seconds: if writes && cells().any(is_long) { MIN_WRITE_BACK_SLICE_SECONDS } else { 0.0 },
+        max_slice_seconds: max_slice_seconds(seconds, block_seconds, instances),
+        seconds,
         block_seconds,
     })
+}
+
+/// Returns the maximum length in seconds to which long operations lengthen slices: that at which the pilot's turns of
+/// `instances` stores take `block_seconds`, which is the running time of a block for which the budget suffices. A slice may
+/// always be as long as the fastest store runs in a block (`seconds`).
+fn max_slice_seconds(seconds: f64, block_seconds: f64, instances: usize) -> f64 {
+    (block_seconds / (f64::from(MIN_WRITE_TURNS) * real(instances))).max(seconds)
 }
 
 #[cfg(test)]
@@ -585,6 +598,16 @@ mod tests {
         assert_eq!(others(&["one"], programs), [0]);
         let stores = ["map", "btree"].map(|store| (store, None));
         assert_eq!(others(&["one", "two", "three"], stores), [0; 3]);
+    }
+
+    /// A stall of 30 seconds would otherwise make a pilot of 1.5 hours, whatever the budget is.
+    #[test]
+    fn slices_of_a_pilot_are_limited_by_the_budget() {
+        // Ten minutes are 6.5 blocks, with the pilot.
+        let block_seconds = 600.0 / 6.5;
+        let slice = max_slice_seconds(3.0, block_seconds, 9);
+        assert!((2.0 * 9.0 * slice - block_seconds).abs() < 1e-9, "{slice}");
+        assert_eq!(max_slice_seconds(3.0, 0.0, 9), 3.0);
     }
 
     #[test]

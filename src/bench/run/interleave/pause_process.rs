@@ -61,8 +61,8 @@ pub fn wait_for_end(pids: &[u32], most: Duration) {
 fn wait_for_states(pids: &[u32], states: &[char], most: Duration) {
     const STEP: Duration = Duration::from_micros(100);
     let begin = Instant::now();
-    let is_there = |pid: &u32| thread_states(*pid).iter().all(|state| states.contains(state));
-    while !pids.iter().all(is_there) && begin.elapsed() < most {
+    let has_reached = |pid: &u32| thread_states(*pid).iter().all(|state| states.contains(state));
+    while !pids.iter().all(has_reached) && begin.elapsed() < most {
         thread::sleep(STEP);
     }
 }

@@ -4,7 +4,7 @@
 //! the L3 cache loses 15% to 20% over 20 ms. So the length is measured, not fixed.
 
 use super::{
-    block::{LEAST_WRITTEN_BACK, Sliced, nanoseconds},
+    block::{MIN_WRITE_BACK_SLICE_SECONDS, Sliced, nanoseconds},
     slice::{BIN, Slice, SliceReport},
 };
 use crate::bench::result::{
@@ -13,25 +13,26 @@ use crate::bench::result::{
 };
 
 /// Length in nanoseconds of the slice that shows the rate of a store that runs alone, unless a block has less time.
-const ALONE: u64 = 2_000_000_000;
+const ALONE_NANOSECONDS: u64 = 2_000_000_000;
 /// Minimum length of a slice, in nanoseconds.
 const MIN_SLICE: u64 = 100_000_000;
 /// Maximum length in nanoseconds to which the pilot lengthens slices until their discarded start is short enough and
 /// the rates in turn and alone agree. Slices that begin longer keep their length.
 const MAX_DOUBLED: u64 = 800_000_000;
 /// Minimum length of a slice, as a multiple of the time at its start that does not count; for a workload that writes,
-/// also as a multiple of the longest operation of a store that runs alone.
-const MULTIPLE: u64 = 10;
+/// also as a multiple of the longest operation of a store that runs alone, up to [`Requirements::max_slice_seconds`].
+const MIN_SLICE_MULTIPLE: u64 = 10;
 /// Minimum running time of each store in the pilot's slices in turn, in nanoseconds.
-const IN_TURN: u64 = 800_000_000;
-/// Minimum number of slices in turn of each store in the pilot, if the workload reads; if it writes, slices are long,
-/// and there are two.
-const MIN_TURNS: u64 = 5;
+const MIN_IN_TURN_NANOSECONDS: u64 = 800_000_000;
+/// Minimum number of slices in turn of each store in the pilot, if the workload only reads.
+const MIN_TURNS: u32 = 5;
+/// Minimum number of slices in turn of each store in the pilot, if the workload writes: its slices may be long.
+pub const MIN_WRITE_TURNS: u32 = 2;
 /// Largest relative difference between the rates in the first and in the second half of a slice, without its discarded
 /// start, for which that start counts as long enough.
-const SETTLED: f64 = 0.02;
+const MAX_SETTLED_DIFFERENCE: f64 = 0.02;
 /// Multiple of the median time of the stores for the work of a block, above which a store does less work.
-const SLOW: f64 = 20.0;
+const SLOW_MEDIAN_MULTIPLE: f64 = 20.0;
 /// Multiple of the time of the fastest store for the work of a block, up to which a store does all of the work, whatever
 /// the budget is.
 const NOT_SLOW: f64 = 5.0;
@@ -43,6 +44,8 @@ pub struct Requirements {
     pub writes: bool,
     /// Minimum length, in seconds, of the slices of time in which the compared stores take turns.
     pub min_slice_seconds: f64,
+    /// Maximum length in seconds to which long operations lengthen these slices.
+    pub max_slice_seconds: f64,
     /// Running time of each store in a block in seconds; for a workload that writes, the minimum for the fastest store.
     pub seconds: f64,
     /// Running time of all stores in a block, in seconds, for which the budget suffices.
@@ -57,8 +60,9 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
     let mut pilots: Vec<Pilot> = Vec::new();
     // Unless stalls or write-back need longer slices, none is longer than a store runs in a block.
     let wanted_time = nanoseconds(needs.seconds).max(MIN_SLICE);
-    let (alone_time, in_turn_time) = (ALONE.min(wanted_time), IN_TURN.min(wanted_time));
-    let writes_back = |seconds: f64| needs.writes && seconds >= LEAST_WRITTEN_BACK;
+    let alone_time = ALONE_NANOSECONDS.min(wanted_time);
+    let in_turn_time = MIN_IN_TURN_NANOSECONDS.min(wanted_time);
+    let writes_back = |seconds: f64| needs.writes && seconds >= MIN_WRITE_BACK_SLICE_SECONDS;
     let slice = |length: u64, writes_back: bool| Slice {
         nanoseconds: length,
         operations: None,
@@ -71,13 +75,14 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
         pilots.extend(store.run(alone).map(|report| Pilot::new(place, number, &report)));
     }
     let longest = pilots.iter().map(|pilot| pilot.longest).max()?;
-    let stall = if needs.writes { MULTIPLE * longest } else { 0 };
+    let stall = if needs.writes { MIN_SLICE_MULTIPLE * longest } else { 0 };
+    let stall = stall.min(nanoseconds(needs.max_slice_seconds));
     let mut length = stall.max(MIN_SLICE).max(nanoseconds(needs.min_slice_seconds));
     let max_doubled = length.max(MAX_DOUBLED.min(wanted_time));
     loop {
         pilots.iter_mut().for_each(Pilot::forget_turns);
-        let min_turns = if needs.writes { 2 } else { MIN_TURNS };
-        for _ in 0..in_turn_time.div_ceil(length).max(min_turns) {
+        let min_turns = if needs.writes { MIN_WRITE_TURNS } else { MIN_TURNS };
+        for _ in 0..in_turn_time.div_ceil(length).max(min_turns.into()) {
             let in_turn = slice(length, writes_back(length as f64 / 1e9));
             pilots.retain_mut(|pilot| {
                 let report = stores.get_mut(pilot.place).and_then(|store| store.run(in_turn));
@@ -85,9 +90,9 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
             });
         }
         let settled = pilots.iter().map(|pilot| settle(&pilot.profile())).max()?;
-        let wanted = MULTIPLE * BIN * settled as u64;
+        let wanted = MIN_SLICE_MULTIPLE * BIN * settled as u64;
         // On a disturbed machine, no start of a slice may look settled.
-        let discarded = settled.min(usize::try_from(length / MULTIPLE / BIN).unwrap_or(settled));
+        let discarded = settled.min(usize::try_from(length / MIN_SLICE_MULTIPLE / BIN).unwrap_or(settled));
         let agree = pilots.iter().all(|pilot| pilot.is_like_alone(discarded));
         if wanted > length && length < max_doubled {
             length = wanted.min(max_doubled);
@@ -100,7 +105,8 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
                 let report = stores.get_mut(pilot.place).and_then(|store| store.run(alone));
                 report.map(|report| pilot.add_alone(&report)).is_some()
             });
-            let rates: Vec<_> = pilots.iter().map(|pilot| pilot.rate(discarded)).collect();
+            let held = if needs.writes { length / MIN_SLICE_MULTIPLE } else { u64::MAX };
+            let rates: Vec<_> = pilots.iter().map(|pilot| pilot.rate(discarded, held)).collect();
             let is_like_alone = pilots.iter().all(|pilot| pilot.is_like_alone(discarded));
             let found = Slicing { is_like_alone, ..slicing(rates, needs, length, discarded) };
             return (!pilots.is_empty()).then_some(found);
@@ -115,7 +121,13 @@ pub fn of_groups(pilots: &[Slicing], needs: Requirements) -> Option<Slicing> {
     let longest = |seconds: fn(&Slicing) -> f64| pilots.iter().map(seconds).reduce(f64::max);
     let length = nanoseconds(longest(|pilot| pilot.slice_seconds)?);
     let discarded = (longest(|pilot| pilot.discarded_seconds)? * 1e3).round() as usize;
-    let rates = pilots.iter().flat_map(|pilot| pilot.pilot.clone()).collect();
+    // The slices of another group may be long enough for the stalls of this one.
+    let is_held = |stall: f64| nanoseconds(stall) <= length / MIN_SLICE_MULTIPLE;
+    let of_block = |rate: PilotRate| PilotRate {
+        stall_seconds: rate.stall_seconds.filter(|stall| !is_held(*stall)),
+        ..rate
+    };
+    let rates = pilots.iter().flat_map(|pilot| pilot.pilot.clone()).map(of_block).collect();
     let is_like_alone = pilots.iter().all(|pilot| pilot.is_like_alone);
     Some(Slicing { is_like_alone, ..slicing(rates, needs, length, discarded) })
 }
@@ -126,7 +138,7 @@ pub fn of_groups(pilots: &[Slicing], needs: Requirements) -> Option<Slicing> {
 fn slicing(rates: Vec<PilotRate>, needs: Requirements, length: u64, discarded: usize) -> Slicing {
     let discarded_seconds = (BIN * discarded as u64) as f64 / 1e9;
     // The discarded time is at most a tenth of what the fastest store runs.
-    let seconds = needs.seconds.max(MULTIPLE as f64 * discarded_seconds);
+    let seconds = needs.seconds.max(MIN_SLICE_MULTIPLE as f64 * discarded_seconds);
     // A stall may have taken most of the time alone. With a rate that is far too low, a block would end within the
     // discarded time.
     let fastest = rates.iter().map(|rate| rate.alone.max(rate.in_turn)).fold(0.0, f64::max);
@@ -159,7 +171,7 @@ fn less_work(rates: &[PilotRate], operations: f64, needs: Requirements) -> Vec<L
         return Vec::new();
     };
     let affordable = limit_of_each(&times, needs.block_seconds).max(NOT_SLOW * fastest);
-    let limit = (SLOW * median).min(affordable);
+    let limit = (SLOW_MEDIAN_MULTIPLE * median).min(affordable);
     let slow = rates.iter().filter(|rate| seconds(rate) > limit);
     let less = |rate: &PilotRate| {
         let operations = rounded(operations * limit / seconds(rate));
@@ -253,10 +265,17 @@ impl Pilot {
         rate(&counted.copied().collect::<Vec<_>>())
     }
 
-    fn rate(&self, discarded: usize) -> PilotRate {
-        #[expect(clippy::cast_precision_loss, reason = "a ratio")]
-        let write_back = self.write_back as f64 / self.running.max(1) as f64;
-        PilotRate { store: self.store, alone: self.alone, in_turn: self.in_turn(discarded), write_back }
+    /// Returns the rates of the store, in turn without the first `discarded` milliseconds of each slice. `held` is the
+    /// longest operation, in nanoseconds, that the slices are long enough for.
+    #[expect(clippy::cast_precision_loss, reason = "a ratio and seconds")]
+    fn rate(&self, discarded: usize, held: u64) -> PilotRate {
+        PilotRate {
+            store: self.store,
+            alone: self.alone,
+            in_turn: self.in_turn(discarded),
+            write_back: self.write_back as f64 / self.running.max(1) as f64,
+            stall_seconds: (self.longest > held).then(|| self.longest as f64 / 1e9),
+        }
     }
 }
 
@@ -289,7 +308,7 @@ fn settle(bins: &[u64]) -> usize {
     let expected = rate(second);
     let is_settled = |start: &usize| {
         let rest = first.get(*start..).unwrap_or_default();
-        (rate(rest) / expected - 1.0).abs() <= SETTLED
+        (rate(rest) / expected - 1.0).abs() <= MAX_SETTLED_DIFFERENCE
     };
     (1..half).find(is_settled).unwrap_or(half).max(1)
 }
@@ -309,8 +328,14 @@ mod tests {
     use crate::bench::result::interleaved_comparison::Block;
     use rand::{SeedableRng, rngs::SmallRng};
 
-    const READS: Requirements =
-        Requirements { writes: false, min_slice_seconds: 0.0, seconds: 2.0, block_seconds: 100.0 };
+    const READS: Requirements = Requirements {
+        writes: false,
+        min_slice_seconds: 0.0,
+        max_slice_seconds: 25.0,
+        seconds: 2.0,
+        block_seconds: 100.0,
+    };
+    const WRITES: Requirements = Requirements { writes: true, seconds: 3.0, ..READS };
 
     #[test]
     fn slices_are_ten_times_as_long_as_the_start_of_the_slowest_cache() {
@@ -333,7 +358,7 @@ mod tests {
         }
 
         fn run(&mut self, slice: Slice) -> Option<SliceReport> {
-            self.0.rate = if slice.nanoseconds == ALONE { 1000 } else { 900 };
+            self.0.rate = if slice.nanoseconds == ALONE_NANOSECONDS { 1000 } else { 900 };
             self.0.run(slice)
         }
     }
@@ -390,42 +415,63 @@ mod tests {
 
     #[test]
     fn a_commit_longer_than_the_slice_has_a_rate() {
-        let needs = Requirements { writes: true, min_slice_seconds: 0.0, seconds: 3.0, block_seconds: 100.0 };
-        let slicing = run_pilot(&mut [OneCommit(0), OneCommit(1)], needs).unwrap();
+        let slicing = run_pilot(&mut [OneCommit(0), OneCommit(1)], WRITES).unwrap();
         assert!(slicing.pilot.iter().all(|rate| (rate.alone - 222_198.0).abs() < 10.0), "{slicing:?}");
         assert!(slicing.less_work.is_empty(), "{slicing:?}");
     }
 
     #[test]
     fn writers_have_equal_work_for_the_fastest_and_slices_beyond_their_stalls() {
-        let needs = Requirements { writes: true, min_slice_seconds: 3.0, seconds: 3.0, block_seconds: 100.0 };
+        let needs = Requirements { min_slice_seconds: 3.0, ..WRITES };
         let slicing = run_pilot(&mut [FakeStore::new(0, 1000, 0), FakeStore::new(1, 100, 0)], needs).unwrap();
         assert_eq!((slicing.work, slicing.slice_seconds), (Work::Operations(3_000_000), 3.0));
         // Write-back takes half of the time of the operations.
         assert!((slicing.block_seconds() - 1.5 * 33.0).abs() < 0.1, "{slicing:?}");
+        let slicing = run_pilot(&mut [Stalls(FakeStore::new(0, 1000, 0), 50_000_000)], WRITES).unwrap();
+        assert_eq!((slicing.slice_seconds, slicing.pilot[0].stall_seconds), (0.5, None));
+    }
 
-        /// Fake store whose longest operation in each slice takes 50 ms.
-        struct Stalls(FakeStore);
-        impl Sliced for Stalls {
-            fn number(&self) -> usize {
-                self.0.number
-            }
+    /// Fake store, with the duration in nanoseconds of the longest operation in each of its slices.
+    struct Stalls(FakeStore, u64);
 
-            fn run(&mut self, slice: Slice) -> Option<SliceReport> {
-                Some(SliceReport { longest: 50_000_000, ..self.0.run(slice)? })
-            }
+    impl Sliced for Stalls {
+        fn number(&self) -> usize {
+            self.0.number
         }
-        let needs = Requirements { min_slice_seconds: 0.0, ..needs };
-        let slicing = run_pilot(&mut [Stalls(FakeStore::new(0, 1000, 0))], needs).unwrap();
-        assert_eq!(slicing.slice_seconds, 0.5);
+
+        fn run(&mut self, slice: Slice) -> Option<SliceReport> {
+            Some(SliceReport { longest: self.1, ..self.0.run(slice)? })
+        }
+    }
+
+    #[test]
+    fn one_long_stall_lengthens_slices_to_their_maximum_only() {
+        let stores = || {
+            let store = |(number, longest)| Stalls(FakeStore::new(number, 1000, 0), longest);
+            [(0, 30_000_000_000), (1, 400_000_000)].map(store)
+        };
+        let stalls = |slicing: &Slicing| {
+            let stalls = slicing.pilot.iter().map(|rate| rate.stall_seconds);
+            (slicing.slice_seconds, stalls.collect::<Vec<_>>())
+        };
+        let needs = Requirements { max_slice_seconds: 5.0, ..WRITES };
+        assert_eq!(stalls(&run_pilot(&mut stores(), needs).unwrap()), (5.0, vec![Some(30.0), None]));
+        // Work that reads has slices of any length.
+        assert_eq!(stalls(&run_pilot(&mut stores(), READS).unwrap()), (0.1, vec![None, None]));
+        let needs = Requirements { max_slice_seconds: 0.0, ..WRITES };
+        let short = run_pilot(&mut stores(), needs).unwrap();
+        assert_eq!(stalls(&short), (0.1, vec![Some(30.0), Some(0.4)]));
+        // The slices of the block are those of the group with the longest ones.
+        let long = Slicing { slice_seconds: 5.0, pilot: Vec::new(), ..short.clone() };
+        let block = of_groups(&[short, long], needs).unwrap();
+        assert_eq!(stalls(&block), (5.0, vec![Some(30.0), None]));
     }
 
     /// Write-back takes half of the time of the operations, so the fastest store needs 4.5 seconds for its 3 seconds of
     /// work.
     #[test]
     fn stores_that_would_take_too_long_do_less_work() {
-        let needs =
-            Requirements { writes: true, min_slice_seconds: 3.0, seconds: 3.0, block_seconds: 1000.0 };
+        let needs = Requirements { min_slice_seconds: 3.0, block_seconds: 1000.0, ..WRITES };
         let reduced = |rates: &[u64], needs| {
             let mut stores: Vec<_> =
                 (5..).zip(rates).map(|(number, rate)| FakeStore::new(number, *rate, 0)).collect();
@@ -468,7 +514,7 @@ mod tests {
     fn a_store_that_was_stopped_alone_has_enough_work() {
         let store = |number| StoppedAlone { store: FakeStore::new(number, 1, 300), runs: 0 };
         let mut stores = [store(0), store(1)];
-        let needs = Requirements { writes: true, min_slice_seconds: 0.0, seconds: 0.3, block_seconds: 100.0 };
+        let needs = Requirements { seconds: 0.3, ..WRITES };
         let slicing = run_pilot(&mut stores, needs).unwrap();
         assert_eq!(slicing.slice_seconds, 2.0);
         assert!(slicing.discarded_seconds > 0.1, "{slicing:?}");

@@ -142,7 +142,7 @@ mod tests {
             discarded_seconds: 0.005,
             work,
             pilot: (0..2)
-                .map(|store| PilotRate { store, alone: 1e7, in_turn: 1e7, write_back: 0.0 })
+                .map(|store| PilotRate { store, alone: 1e7, in_turn: 1e7, ..PilotRate::default() })
                 .collect(),
             is_like_alone: true,
             less_work: Vec::new(),

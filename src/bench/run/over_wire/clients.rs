@@ -123,15 +123,14 @@ impl Shared {
 
     /// Creates an empty record for each workload, which begins at `start` in nanoseconds of the clock.
     fn recorders(&self, start: u64) -> Vec<SharedRecorder> {
-        let new = |workload: &Arc<Workload>| Rc::new(RefCell::new(Recorder::new(start, workload.slice())));
-        self.workloads.iter().map(new).collect()
+        let intervals = self.workloads.iter().map(|workload| workload.timeline_interval());
+        intervals.map(|interval| Rc::new(RefCell::new(Recorder::new(start, interval)))).collect()
     }
 
     /// Runs the warm-up of the clients of one thread, for the time that the first workload specifies. Returns the
     /// clients, and a record for each workload, of which only the faults count; no record if no workload has a warm-up.
     fn warm_up(self: &Arc<Self>, connected: Connected) -> (Connected, Vec<SharedRecorder>) {
-        let steady = self.workloads.iter().map(|workload| workload.warm_up());
-        let mixes: Vec<_> = steady.map(|steady| Mix::new(&steady?)).collect();
+        let mixes: Vec<_> = self.workloads.iter().map(|workload| workload.warm_up_mix()).collect();
         let Some(first) = self.workloads.first().filter(|_| mixes.iter().any(Option::is_some)) else {
             return (connected, Vec::new());
         };

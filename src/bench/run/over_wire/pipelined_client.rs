@@ -4,12 +4,12 @@
 use super::{
     bench_context::{End, Role, Shared, WireBench},
     pacing_timer::Timer,
-    unmeasured_requests::encode,
+    unmeasured_requests::{REPLY_TIMEOUT, encode},
 };
 use crate::bench::{
     data::{expirations::Lifetime, key_ledger::ReadBegin, keys::KeyChooser},
     plan::workload::Mix,
-    result::{Operation, Workload},
+    result::{Operation, Workload, number_format},
     run::{
         pace::Pace,
         recorder::{Fault, Recorder},
@@ -17,14 +17,28 @@ use crate::bench::{
 };
 use bytes::{Buf, BytesMut};
 use redis_protocol::resp2::{decode::decode_range, types::RangeFrame};
-use std::{cell::RefCell, collections::VecDeque, io, net::SocketAddr, time::Duration};
+use socket2::{SockRef, TcpKeepalive};
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+    io,
+    net::{Shutdown, SocketAddr},
+    time::Duration,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
+    time::sleep,
 };
 
 /// Minimum free space that the client's input buffer has for each read from the socket, in bytes.
 const READ: usize = 32 << 10;
+
+/// Time without traffic after which the kernel probes the connection (TCP keepalive): a machine that has lost its power or
+/// its network does not close its connections.
+const KEEPALIVE_TIME: Duration = Duration::from_secs(60);
+/// Time between two probes of a connection, if they are not answered.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Request that the client has queued or sent, and whose reply has not arrived.
 struct Request {
@@ -56,6 +70,8 @@ pub(super) struct Client {
     to_write_back: VecDeque<(u64, u64)>,
     /// Timer of an open loop; `None` in a closed loop.
     timer: Option<Timer>,
+    /// [`REPLY_TIMEOUT`], or another time in tests.
+    reply_timeout: Duration,
 }
 
 impl Client {
@@ -68,6 +84,8 @@ impl Client {
     ) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
+        let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_TIME).with_interval(KEEPALIVE_INTERVAL);
+        SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
         Ok(Self {
             stream,
             chooser: chooser.for_thread(u64::from(number), workload.salted_seed()),
@@ -80,20 +98,33 @@ impl Client {
             waiting: VecDeque::new(),
             to_write_back: VecDeque::new(),
             timer: workload.rate.is_some().then(Timer::new).transpose()?,
+            reply_timeout: REPLY_TIMEOUT,
         })
     }
 
     /// Sends operations of the mix until a limit of `end` is reached, the thread's clients of the workload have had
-    /// 1000 faults, or no key is left. A broken connection ends the client and counts as an error.
+    /// 1000 faults, or no key is left. A broken connection, or a server that sends nothing for [`REPLY_TIMEOUT`], ends the
+    /// client and counts as an error.
     pub async fn run(&mut self, shared: &Shared, recorder: &RefCell<Recorder>, mix: &Mix, end: End) {
         let mut left = end.operations;
-        let outcome = async {
+        let waits_since = Cell::new(None);
+        let silence = silence(&waits_since, self.reply_timeout);
+        let operations = async {
             while self.fill(shared, recorder, mix, end, &mut left).await? {
-                self.exchange(shared, recorder).await?;
+                self.exchange(shared, recorder, &waits_since).await?;
             }
             io::Result::Ok(())
         };
-        if let Err(error) = outcome.await {
+        let outcome = tokio::select! {
+            biased;
+            outcome = operations => outcome,
+            error = silence => {
+                // The next slice of a comparison uses this client again, which then fails at once.
+                let _ = SockRef::from(&self.stream).shutdown(Shutdown::Both);
+                Err(error)
+            }
+        };
+        if let Err(error) = outcome {
             recorder.borrow_mut().fault(Fault::Error(format!("connection: {error}")));
         } else if end.time < u64::MAX {
             let mut recorder = recorder.borrow_mut();
@@ -225,8 +256,14 @@ impl Client {
     }
 
     /// Sends the queued requests and reads all replies, both at the same time: a server may reply before it has read
-    /// everything, and stop reading until its replies are read.
-    async fn exchange(&mut self, shared: &Shared, recorder: &RefCell<Recorder>) -> io::Result<()> {
+    /// everything, and stop reading until its replies are read. Sets `waits_since` for [`silence`].
+    async fn exchange(
+        &mut self,
+        shared: &Shared,
+        recorder: &RefCell<Recorder>,
+        waits_since: &Cell<Option<u64>>,
+    ) -> io::Result<()> {
+        waits_since.set(Some(shared.clock.now()));
         let (mut reader, mut writer) = self.stream.split();
         let (input, waiting, to_write_back) = (&mut self.input, &mut self.waiting, &mut self.to_write_back);
         let read = async {
@@ -236,6 +273,7 @@ impl Client {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
                 let now = shared.clock.now();
+                waits_since.set(Some(now));
                 let mut recorder = recorder.borrow_mut();
                 while let Some((frame, length)) = next(input)? {
                     let Some(request) = waiting.pop_front() else {
@@ -250,8 +288,32 @@ impl Client {
             Ok(())
         };
         tokio::try_join!(writer.write_all(&self.output), read)?;
+        waits_since.set(None);
         self.output.clear();
         Ok(())
+    }
+}
+
+/// Waits until the server has sent nothing for `limit` while the client waited for replies, and returns an error that says
+/// so. `waits_since` is the time at which the client began to wait or the last bytes came, in nanoseconds of the clock;
+/// `None` while the client does not wait for a reply.
+async fn silence(waits_since: &Cell<Option<u64>>, limit: Duration) -> io::Error {
+    // In parts: a time in which this process, or the machine, is stopped counts as one part.
+    const PARTS: u32 = 10;
+    let (mut seen, mut silent_parts) = (None, 0);
+    loop {
+        sleep(limit / PARTS).await;
+        let since = waits_since.get();
+        let is_silent = since.is_some() && since == seen;
+        silent_parts = if is_silent { silent_parts + 1 } else { 0 };
+        seen = since;
+        if silent_parts == PARTS {
+            let text = format!(
+                "the server has sent nothing for {} while requests waited for replies; see whether it still runs",
+                number_format::duration(limit.as_secs_f64())
+            );
+            return io::Error::new(io::ErrorKind::TimedOut, text);
+        }
     }
 }
 
@@ -354,7 +416,8 @@ fn count(bench: &WireBench, request: &Request, now: u64, recorder: &mut Recorder
 mod tests {
     use super::*;
     use crate::bench::data::{Data, key_ledger::KeyLedger};
-    use std::{sync::Arc, time::Duration};
+    use std::{net::TcpListener, sync::Arc};
+    use tokio::{runtime::Builder, time::timeout};
 
     /// Returns the state of a server, which does not run, that has acknowledged the insert of key 0 with a time to
     /// live.
@@ -391,6 +454,40 @@ mod tests {
         assert_eq!((measured.misses, measured.expired_reads), (1, Some(0)));
         let measured = settled(&bench(1), None);
         assert_eq!((measured.misses, measured.expired_reads, measured.operations), (0, Some(1), 1));
+    }
+
+    /// The listener accepts the connection and replies to nothing. A second use of the client fails at once.
+    #[test]
+    fn client_of_a_server_that_sends_nothing_ends_with_an_error() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let workload = Workload::of([(Operation::GetMiss, 1.0)], 1);
+        let server = WireBench { address: listener.local_addr().unwrap(), ..bench(1) };
+        let shared = server.shared(&[&workload]);
+        let recorder = RefCell::new(Recorder::new(0, Duration::from_secs(1)));
+        let end = End { time: u64::MAX, operations: 1, role: Role::Alone };
+        let mix = Mix::new(&workload).unwrap();
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let chooser = server.live.chooser(&workload);
+            let mut client = Client::connect(server.address, &chooser, &workload, 0).await.unwrap();
+            assert!(SockRef::from(&client.stream).keepalive().unwrap());
+            client.reply_timeout = Duration::from_millis(50);
+            client.run(&shared, &recorder, &mix, end).await;
+            client.reply_timeout = Duration::from_secs(86_400);
+            client.run(&shared, &recorder, &mix, end).await;
+        });
+        let measured = recorder.into_inner().measurement(0);
+        assert_eq!((measured.errors, measured.operations), (2, 0));
+        let fault = measured.first_fault.unwrap();
+        assert!(fault.starts_with("connection: the server has sent nothing for "), "{fault}");
+    }
+
+    #[test]
+    fn client_that_waits_for_no_reply_is_not_ended() {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let waits_since = Cell::new(None);
+        let silence = silence(&waits_since, Duration::from_millis(20));
+        assert!(runtime.block_on(async { timeout(Duration::from_millis(200), silence).await }).is_err());
     }
 
     #[test]

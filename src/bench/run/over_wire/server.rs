@@ -1,6 +1,9 @@
 //! Server that a job measures: a child process of this job, or an external server.
 
-use super::{other_program, unmeasured_requests};
+use super::{
+    other_program,
+    unmeasured_requests::{self, REPLY_TIMEOUT},
+};
 use crate::bench::{
     plan::options::ExternalServer,
     result::{FileSize, Target, comparability::Level},
@@ -195,6 +198,13 @@ impl Server {
         unmeasured_requests::settle_store(self.address).map_err(|error| error.to_string())
     }
 
+    /// Returns the number of keys on the server. Waits for a kvbench server of this job without a time limit, because some
+    /// stores scan all keys to count them.
+    pub fn count_keys(&self) -> io::Result<u64> {
+        let patience = (self.kind != Kind::Own).then_some(REPLY_TIMEOUT);
+        unmeasured_requests::count_keys_within(self.address, patience)
+    }
+
     /// Makes the accepted writes of a kvbench server with files durable. Does nothing for other servers, which sync
     /// when they shut down or at their own time.
     pub fn sync(&self) -> Result<(), String> {
@@ -229,5 +239,64 @@ impl Server {
             return Err(format!("the server ended with {status}"));
         }
         Ok((Some(begin.elapsed().as_secs_f64()), self.files.as_ref().map(Files::size)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{
+        data::{Data, key_ledger::KeyLedger},
+        plan::{options::Options, suites},
+        result::{Access, Operation, Workload},
+        run::over_wire::{bench_context::WireBench, step},
+    };
+    use std::{
+        io::{Read, Write},
+        net::TcpListener,
+        sync::{Arc, mpsc},
+    };
+
+    /// Starts a server without keys, and returns its address and the names of the commands that it receives.
+    fn empty_server() -> (SocketAddr, mpsc::Receiver<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, commands) = mpsc::channel();
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let (mut client, sender) = (client.unwrap(), sender.clone());
+                thread::spawn(move || {
+                    let mut bytes = [0; 1024];
+                    while let Ok(length @ 1..) = client.read(&mut bytes) {
+                        let request = String::from_utf8_lossy(&bytes[..length]).into_owned();
+                        let name = request.split("\r\n").nth(2).unwrap();
+                        let reply = match name {
+                            "DBSIZE" => ":0\r\n",
+                            "GET" => "$-1\r\n",
+                            _ => "+OK\r\n",
+                        };
+                        sender.send(name.to_owned()).unwrap();
+                        client.write_all(reply.as_bytes()).unwrap();
+                    }
+                });
+            }
+        });
+        (address, commands)
+    }
+
+    /// A store that scans all keys to count them goes on with its compactions meanwhile.
+    #[test]
+    fn deferred_work_is_timed_before_keys_are_counted() {
+        let (address, commands) = empty_server();
+        let options = Options { suite: suites::find("smallnest"), keys: Some(1000), ..Options::default() };
+        let mut cell = suites::plan(&options).unwrap().cells.remove(0);
+        cell.target = Target::new(Access::Wire, "map");
+        cell.workload = Workload::of([(Operation::GetMiss, 1.0)], 1);
+        let data = Arc::new(Data::new(&cell.workload).unwrap());
+        let bench = WireBench { address, data, live: Arc::new(KeyLedger::new(1)), is_load: false };
+        let server = Server { address, pid: None, kind: Kind::Own, files: None, is_stopped: false };
+        let measured = step(&server, &bench, &[cell], false).unwrap();
+        assert!(measured[0].is_sound(), "{:?}", measured[0].first_fault);
+        assert_eq!(commands.try_iter().collect::<Vec<_>>(), ["DEBUG", "GET", "DEBUG", "DBSIZE"]);
     }
 }

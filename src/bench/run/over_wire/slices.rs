@@ -97,7 +97,7 @@ impl Shared {
             role: Role::Alone,
         };
         if slice.is_warm_up {
-            let mixes = [workload.warm_up().as_ref().and_then(Mix::new)];
+            let mixes = [workload.warm_up_mix()];
             let warm_up = Rc::new(RefCell::new(turns::warm_up_recorder(turn)));
             let connected = self.round(connected, &mixes, end, std::slice::from_ref(&warm_up));
             turns.add(&warm_up.borrow(), turn, 0);

@@ -11,6 +11,10 @@ use std::{io, net::SocketAddr, str::FromStr, time::Duration};
 /// Maximum time to wait for the reply to a request that is not measured.
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// Time after which a server that sends nothing, although a client of the benchmark waits for replies, counts as failed.
+/// Longer than any commit, stall or count of keys of a server that works.
+pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(600);
+
 /// Appends a request of at most five arguments, encoded in RESP, to `output`.
 pub(super) fn encode(output: &mut BytesMut, parts: &[&[u8]]) {
     let mut frames = [const { BorrowedFrame::Null }; 5];
@@ -36,7 +40,13 @@ fn ask(address: SocketAddr, parts: &[&str], patience: Option<Duration>) -> io::R
 
 /// Returns the number of keys on the server (DBSIZE).
 pub(super) fn count_keys(address: SocketAddr) -> io::Result<u64> {
-    match call(address, &["DBSIZE"])? {
+    count_keys_within(address, Some(CALL_TIMEOUT))
+}
+
+/// Returns the number of keys on the server (DBSIZE). `patience` is the maximum time to wait for the reply; `None`: no
+/// limit.
+pub(super) fn count_keys_within(address: SocketAddr, patience: Option<Duration>) -> io::Result<u64> {
+    match ask(address, &["DBSIZE"], patience)? {
         OwnedFrame::Integer(keys) => u64::try_from(keys).map_err(io::Error::other),
         other => Err(io::Error::other(format!("DBSIZE was answered with {other:?}"))),
     }
