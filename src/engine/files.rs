@@ -215,7 +215,8 @@ pub fn sync_path(path: &Path) -> Result<()> {
 }
 
 /// Returns the number of bytes allocated on disk below `path` (a file or a directory, or a symbolic link to one). Files
-/// that vanish meanwhile (not directories), as compactions delete them, count as 0. Below `path`, symbolic links are not followed.
+/// that vanish meanwhile, as compactions delete them, count as 0; a directory that vanishes is an error. Below `path`,
+/// symbolic links are not followed.
 ///
 /// # Errors
 ///
@@ -361,8 +362,13 @@ fn remove_other_mark(at: &Path, path: &Path) -> Result<()> {
     }
     let locked = File::open(path).map_err(Error::io("open", path))?;
     lock(&locked, path)?;
-    match fs::remove_dir_all(at) {
-        // Another process may have had the lock.
+    remove_mark(at)
+}
+
+/// Removes the mark of an interrupted first start, which is a file or a directory, unless another process has done so.
+fn remove_mark(at: &Path) -> Result<()> {
+    let removed = if at.is_file() { fs::remove_file(at) } else { fs::remove_dir_all(at) };
+    match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", at)(error)),
         _ => Ok(()),
     }
@@ -452,13 +458,10 @@ impl FirstTree {
         lock(&locked, directory)?;
         let path = directory.join(MARK);
         // A mark of another engine alone does not prevent the start.
-        let removed = if path.is_file() { fs::remove_file(&path) } else { fs::remove_dir_all(&path) };
-        match removed {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", &path)(error)),
-            // Another process may have had the lock.
-            _ if place.exists() => Ok(None),
-            _ => Ok(Some(Self { directory: directory.into(), path, place, _directory: locked })),
-        }
+        remove_mark(&path)?;
+        // Another process may have had the lock.
+        let is_first = !place.exists();
+        Ok(is_first.then(|| Self { directory: directory.into(), path, place, _directory: locked }))
     }
 
     /// Returns the path at which the engine must create its directory.

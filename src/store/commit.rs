@@ -84,9 +84,9 @@ impl Backoff {
 
 impl Store {
     /// Runs the commit requests of `group` in order and commits all their writes, synced under `always`: as one atomic
-    /// batch, or as several if the requests copy or read more than about 32 MiB of keys and values. If a commit fails and the
-    /// engine has rolled it back, the halves of its requests are tried, so that in the end only those requests fail that
-    /// cannot be written alone either. A commit that has read what other processes changed meanwhile is executed again.
+    /// batch, or as several if the requests copy or read more than about 32 MiB of keys and values. If a commit fails and
+    /// the engine has rolled it back, the halves of its requests are tried, so that in the end only those requests fail
+    /// that cannot be written alone either. A commit that has read what other processes changed meanwhile is executed again.
     /// With hash slots, each commit request is committed separately.
     pub fn commit<W: Work>(&self, group: &mut [W]) {
         if self.is_sharded() { self.commit_by_slot(group) } else { self.commit_group(group) }

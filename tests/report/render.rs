@@ -503,7 +503,9 @@ fn the_command_of_a_run_does_not_replace_its_result() {
 fn the_command_of_a_run_can_be_copied_to_a_shell() {
     let (_dir, markdown) = report(&[fixtures::small()], "report.md");
     let block = "\n\n```sh\nkvbench bench --suite tiny --dir '/data/two words'\n```\n";
-    assert!(markdown.contains(block), "{markdown}");
+    // Only the footnotes follow.
+    let (_, rest) = markdown.split_once(block).unwrap_or_else(|| panic!("{markdown}"));
+    assert!(rest.starts_with("\n[^1]: ") && !rest.contains("```"), "{rest}");
     let (_dir, page) = report(&[fixtures::small()], "report.html");
     assert!(page.contains("<code>kvbench bench --suite tiny --dir "), "{page}");
 }

@@ -184,9 +184,7 @@ impl KeyLedger {
     /// Creates the chooser of a workload's keys, from which the choosers of its threads or clients are made
     /// ([`KeyChooser::for_thread`]). The number of keys is that of the keys that exist now, at least one.
     pub fn chooser(&self, workload: &Workload) -> KeyChooser {
-        let (first, end) = self.range();
-        let keys = end.saturating_sub(first).max(1);
-        KeyChooser::new(workload.order, keys, workload.seed, u64::from(workload.threads))
+        KeyChooser::new(workload.order, self.span().max(1), workload.seed, u64::from(workload.threads))
     }
 
     #[inline]
@@ -199,6 +197,12 @@ impl KeyLedger {
         let (first, end) = self.range();
         let popped = self.popped().iter().filter(|index| **index >= first).count();
         end.saturating_sub(first) - popped as u64
+    }
+
+    /// Returns the number of keys from the first to the last that exist; some in between may have been removed.
+    pub fn span(&self) -> u64 {
+        let (first, end) = self.range();
+        end.saturating_sub(first)
     }
 }
 

@@ -31,19 +31,6 @@ impl<'r, 'a> ComparisonGroup<'r, 'a> {
     pub fn is_paced(&self) -> bool {
         self.entries.first().is_some_and(|entry| entry.cell.workload.rate.is_some())
     }
-
-    /// Returns the cell whose metric is better than that of each other cell with 95% confidence, or `None` if there is
-    /// no such cell, only one cell, or the metric cannot be ranked.
-    pub fn best(&self, measure: &Metric) -> Option<&'r Entry<'a>> {
-        if self.is_paced() && measure.name == THROUGHPUT.name {
-            return None;
-        }
-        let measured: Vec<&Entry<'a>> =
-            self.entries.iter().copied().filter(|entry| !entry.scores(measure).is_empty()).collect();
-        let pairwise = Judged::of(&measured, measure).pairwise;
-        let winner = pairwise.rank_groups(pairwise.order()).winner()?;
-        measured.get(winner).copied()
-    }
 }
 
 /// Comparison of all pairs of a list of comparable cells by a metric.

@@ -60,6 +60,8 @@ struct Section<'a> {
     ratio: String,
     tabs: Vec<Tab>,
     rows: Vec<Row<'a>>,
+    /// Rates of the cells without the write-back after their slices, as text; empty if there are none.
+    without_write_back: String,
     /// Charts of the table, compressed (see [`Charts`]); empty if there are none.
     charts: String,
 }
@@ -215,8 +217,20 @@ fn section<'a>(number: usize, table: &'a Table<'a>, styles: &Styles) -> Result<S
         ratio: table.ratio(),
         rows: rows.collect(),
         tabs,
+        without_write_back: without_write_back(table),
         charts,
     })
+}
+
+/// Returns the rates of a table's cells without the write-back after their slices: "ycsb-a, map: 346 k/s; ...".
+fn without_write_back(table: &Table<'_>) -> String {
+    let rate = |entry: &Entry<'_>| {
+        let (row, column) = entry.place;
+        let [row, column] = [table.rows.get(row)?, table.columns.get(column)?].map(|head| &head.label);
+        let rate = number_format::short(Unit::PerSecond, entry.rate_without_write_back()?);
+        Some(format!("{row}, {column}: {rate}"))
+    };
+    table.entries.iter().filter_map(rate).collect::<Vec<_>>().join("; ")
 }
 
 fn tabs(table: &Table<'_>) -> Vec<Tab> {

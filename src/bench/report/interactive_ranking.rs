@@ -254,7 +254,7 @@ pub fn data(report: &Report<'_>, promises: &[StoreProperties]) -> Result<String,
             reads: reads(first),
             data: first.data_bytes(),
             #[expect(clippy::cast_precision_loss, reason = "compared with a number of people")]
-            memory: place.memory_limit_bytes.or(place.memory_bytes).map(|bytes| bytes as f64),
+            memory: place.usable_memory_bytes().map(|bytes| bytes as f64),
             flags: flags(&contest, first),
             seconds_per_byte: seconds_per_byte(&contest),
             value_bytes: size_flag(first.cell.workload.value_bytes),

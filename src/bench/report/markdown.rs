@@ -55,15 +55,6 @@ impl<'a> Footnotes<'a> {
         marks
     }
 
-    /// Returns the marks of the footnotes of a cell, without the one about write-back, which a table of its own replaces.
-    fn marks_of_cell(&mut self, table: &'a Table<'_>, entry: &Entry<'_>) -> String {
-        let remark = entry.write_back_remark();
-        let text = |note: usize| table.notes.get(note.checked_sub(1)?);
-        let notes: Vec<_> =
-            entry.notes.iter().copied().filter(|note| text(*note) != remark.as_ref()).collect();
-        self.marks(table, &notes)
-    }
-
     fn render(&self) -> String {
         let notes = self.0.iter().enumerate();
         let lines: String = notes.map(|(at, words)| format!("[^{}]: {}\n", at + 1, escape(words))).collect();
@@ -255,7 +246,7 @@ fn figures<'a>(
         let mut line: Vec<_> = label.parts.iter().map(|part| escape(part)).collect();
         line.iter_mut().take(1).for_each(|store| store.push_str(&footnotes.marks(table, &label.notes)));
         line.extend((0..table.columns.len()).map(|column| match table.at(row, column) {
-            Some(entry) => format!("{}{}", cell(entry, &show), footnotes.marks_of_cell(table, entry)),
+            Some(entry) => format!("{}{}", cell(entry, &show), footnotes.marks(table, &entry.notes)),
             None => String::new(),
         }));
         lines.push(line);

@@ -5,7 +5,7 @@ use crate::{
     bench::result::{
         Cell, CellKind, Measurement, Operation, Outcome, Run, harness_share, histogram,
         interleaved_comparison::Comparison,
-        metric::{Better, DISK, MEMORY, Metric, RECOVERY, REOPEN, Unit},
+        metric::{Better, DISK, MEMORY, Metric, RECOVERY, REOPEN},
         number_format::{self, ratio_words},
         spread::Spread,
     },
@@ -115,8 +115,7 @@ impl<'a> Entry<'a> {
     /// an external server, whose memory is not known.
     #[expect(clippy::cast_precision_loss, reason = "three digits suffice")]
     pub fn exceeds_memory(&self) -> bool {
-        let place = &self.run.environment;
-        let memory = place.memory_limit_bytes.or(place.memory_bytes);
+        let memory = self.run.environment.usable_memory_bytes();
         let memory = memory.filter(|_| self.cell.target.address.is_none());
         memory.is_some_and(|memory| self.data_bytes() > memory as f64)
     }
@@ -251,7 +250,6 @@ impl<'a> Entry<'a> {
                 "Other programs or virtual machines used {percent:.0}% of the CPUs or more in each repetition."
             ));
         }
-        remarks.extend(self.write_back_remark());
         let soak = self.typical().and_then(soak_notes::sentence);
         remarks.extend(soak.map(|sentence| format!("Soak: {sentence}.")));
         let search = self.typical().and_then(soak_notes::search_sentence);
@@ -277,12 +275,6 @@ impl Entry<'_> {
             format!("No {}: {reason}.", metrics.into_iter().collect::<Vec<_>>().join(", "))
         };
         metrics.into_iter().map(note).collect()
-    }
-
-    /// Returns the rate without write-back as a footnote; `None` if there is no such rate.
-    pub fn write_back_remark(&self) -> Option<String> {
-        let rate = number_format::short(Unit::PerSecond, self.rate_without_write_back()?);
-        Some(format!("{rate} without the write-back after its slices, which throughput contains."))
     }
 
     /// Returns the median rate, in operations per second, without the write-back after the slices of an interleaved
@@ -355,7 +347,7 @@ pub fn ratio(entries: &[Entry<'_>]) -> String {
     };
     let (place, target) = (&entry.run.environment, &entry.cell.target);
     let cache = Some(target.cache_bytes).filter(|_| target.address.is_none());
-    ratio_words(entry.data_bytes(), cache, place.memory_limit_bytes.or(place.memory_bytes))
+    ratio_words(entry.data_bytes(), cache, place.usable_memory_bytes())
 }
 
 /// Returns how the operations of `entries` start, without which their latencies cannot be understood; empty if none of

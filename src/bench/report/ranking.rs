@@ -177,8 +177,16 @@ impl<'r, 'a> Ranking<'r, 'a> {
     /// Returns the ranked cell whose value of `measure` is better than that of each other ranked cell with 95% confidence,
     /// or `None` if there is no such cell, only one cell, or the metric cannot be ranked.
     pub fn best(&self, measure: &Metric) -> Option<&'r Entry<'a>> {
-        let entries = self.places.iter().map(|place| place.entry).collect();
-        ComparisonGroup { title: String::new(), entries }.best(measure)
+        let entries = || self.places.iter().map(|place| place.entry);
+        if measure.name == metric::THROUGHPUT.name
+            && entries().any(|entry| entry.cell.workload.rate.is_some())
+        {
+            return None;
+        }
+        let measured: Vec<_> = entries().filter(|entry| !entry.scores(measure).is_empty()).collect();
+        let pairwise = Judged::of(&measured, measure).pairwise;
+        let winner = pairwise.rank_groups(pairwise.order()).winner()?;
+        measured.get(winner).copied()
     }
 
     /// Returns the name of the store if the ranking has no other one, neither ranked nor left out.

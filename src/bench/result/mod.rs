@@ -157,6 +157,13 @@ pub struct Environment {
     pub warnings: Vec<String>,
 }
 
+impl Environment {
+    /// Returns the memory that a store may use, in bytes: `--memory-limit`, or else that of the machine.
+    pub fn usable_memory_bytes(&self) -> Option<u64> {
+        self.memory_limit_bytes.or(self.memory_bytes)
+    }
+}
+
 /// Result of `kvbench calibrate`, which compares every metric of a known engine with its expected value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibration {

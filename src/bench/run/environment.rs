@@ -229,8 +229,7 @@ fn data_size_warnings(environment: &Environment, cells: &[Cell], conditions: &Ru
     let mut warnings = Vec::new();
     let largest = cells.iter().map(|cell| cell.workload.most_bytes()).fold(0.0, f64::max);
     if let Some(total) = environment
-        .memory_limit_bytes
-        .or(environment.memory_bytes)
+        .usable_memory_bytes()
         .filter(|total| !conditions.keys_are_explicit && largest > 0.5 * *total as f64)
     {
         warnings.push(format!(

@@ -102,8 +102,8 @@ fn check_mount_program(programs: &[&str]) -> Result<(), String> {
     if programs.iter().any(can_run) {
         return Ok(());
     }
-    Err("without the right to mount (CAP_SYS_ADMIN) this needs the program fusermount3, which is not in PATH: install the package fuse3, or give a \
-         container --cap-add SYS_ADMIN; --mode kill works without"
+    Err("without the right to mount (CAP_SYS_ADMIN) this needs the program fusermount3, which is not in PATH: install \
+         the package fuse3, or give a container --cap-add SYS_ADMIN; --mode kill works without"
         .into())
 }
 

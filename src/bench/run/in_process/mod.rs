@@ -354,8 +354,7 @@ fn verify(engine: &dyn Engine, data: &Data, live: &KeyLedger, workload: &Workloa
     if live.count() == 0 {
         return Verified::default();
     }
-    let (first, end) = live.range();
-    let reads = workload.verification(end.saturating_sub(first), most);
+    let reads = workload.verification(live.span(), most);
     Verified::of(InProcessBench::new(engine, data, live).run(&[&reads], ProcessUsage::default))
 }
 

@@ -170,8 +170,7 @@ impl WireBench {
         if self.live.count() == 0 {
             return Ok(Verified::default());
         }
-        let (first, end) = self.live.range();
-        let reads = workload.verification(end.saturating_sub(first), most);
+        let reads = workload.verification(self.live.span(), most);
         let reads = Workload { threads: LOAD_CLIENTS, batch: LOAD_PIPELINE, ..reads };
         Ok(Verified::of(self.run(&[&reads], &ProcessUsage::default)?))
     }

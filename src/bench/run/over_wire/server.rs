@@ -2,7 +2,7 @@
 
 use super::{
     other_program,
-    unmeasured_requests::{self, REPLY_TIMEOUT},
+    unmeasured_requests::{self, CALL_TIMEOUT, REPLY_TIMEOUT},
 };
 use crate::bench::{
     plan::options::ExternalServer,
@@ -48,7 +48,7 @@ pub(in crate::bench::run) fn kill_server() -> impl Drop {
 /// Returns an error if an external server cannot be measured: it does not reply, or it holds keys that the run
 /// may not remove.
 pub(in crate::bench::run) fn check_target(target: &ExternalServer) -> Result<(), String> {
-    match unmeasured_requests::count_keys(address_of(&target.address)?) {
+    match unmeasured_requests::count_keys(address_of(&target.address)?, Some(CALL_TIMEOUT)) {
         Err(error) => Err(format!("{error}; {}", next_step(&error))),
         Ok(keys) if keys > 0 && !target.flush => Err(not_empty(keys)),
         Ok(_) => Ok(()),
@@ -79,7 +79,9 @@ fn flush_all(address: SocketAddr) -> Result<(), String> {
     for _ in 0..MAX_FLUSHES {
         unmeasured_requests::flush(address).map_err(|error| error.to_string())?;
         thread::sleep(Duration::from_millis(50));
-        if unmeasured_requests::count_keys(address).map_err(|error| error.to_string())? == 0 {
+        if unmeasured_requests::count_keys(address, Some(CALL_TIMEOUT)).map_err(|error| error.to_string())?
+            == 0
+        {
             return Ok(());
         }
     }
@@ -159,7 +161,7 @@ impl Server {
         if job.flush_target {
             unmeasured_requests::flush(address).map_err(error)?;
         }
-        match unmeasured_requests::count_keys(address).map_err(error)? {
+        match unmeasured_requests::count_keys(address, Some(CALL_TIMEOUT)).map_err(error)? {
             0 => {
                 Ok(Self { address, pid: job.target_pid, kind: Kind::Foreign, files: None, is_stopped: false })
             }
@@ -202,7 +204,7 @@ impl Server {
     /// stores scan all keys to count them.
     pub fn count_keys(&self) -> io::Result<u64> {
         let patience = (self.kind != Kind::Own).then_some(REPLY_TIMEOUT);
-        unmeasured_requests::count_keys_within(self.address, patience)
+        unmeasured_requests::count_keys(self.address, patience)
     }
 
     /// Makes the accepted writes of a kvbench server with files durable. Does nothing for other servers, which sync

@@ -38,14 +38,9 @@ fn ask(address: SocketAddr, parts: &[&str], patience: Option<Duration>) -> io::R
     }
 }
 
-/// Returns the number of keys on the server (DBSIZE).
-pub(super) fn count_keys(address: SocketAddr) -> io::Result<u64> {
-    count_keys_within(address, Some(CALL_TIMEOUT))
-}
-
 /// Returns the number of keys on the server (DBSIZE). `patience` is the maximum time to wait for the reply; `None`: no
 /// limit.
-pub(super) fn count_keys_within(address: SocketAddr, patience: Option<Duration>) -> io::Result<u64> {
+pub(super) fn count_keys(address: SocketAddr, patience: Option<Duration>) -> io::Result<u64> {
     match ask(address, &["DBSIZE"], patience)? {
         OwnedFrame::Integer(keys) => u64::try_from(keys).map_err(io::Error::other),
         other => Err(io::Error::other(format!("DBSIZE was answered with {other:?}"))),
@@ -94,5 +89,5 @@ pub(super) fn shut_down(address: SocketAddr) {
 pub(super) fn is_ready(address: SocketAddr, pid: u32) -> bool {
     // While Redis loads its files, it replies to DBSIZE with an error.
     let process = || info_field(call(address, &["INFO", "server"]).ok()?, "process_id:");
-    count_keys(address).is_ok() && process() == Some(pid)
+    count_keys(address, Some(CALL_TIMEOUT)).is_ok() && process() == Some(pid)
 }

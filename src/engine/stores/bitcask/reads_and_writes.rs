@@ -403,8 +403,8 @@ impl Files {
         self.active().sync()
     }
 
-    /// Syncs the active segment if so many bytes of it are unsynced that a later sync, which writes may wait for, would
-    /// take long.
+    /// Syncs the active segment if at least [`Space::wake_every`] bytes of it are unsynced. Otherwise a later sync, which
+    /// writes may wait for, would take long.
     pub(super) fn sync_if_due(&self) -> Result<()> {
         if self.active().unsynced() >= self.space.wake_every() { self.sync() } else { Ok(()) }
     }
