@@ -278,7 +278,7 @@ fn server(text: &str) -> Result<String, String> {
 /// Parses the time between two updates: at least 50 ms, at most a day.
 #[cfg(feature = "top")]
 fn interval(text: &str) -> Result<Duration, String> {
-    let seconds = units::positive_seconds(text)?;
+    let seconds = units::unlimited_positive_seconds(text)?;
     match (0.05..=86_400.0).contains(&seconds) {
         true => Ok(Duration::from_secs_f64(seconds)),
         false => Err("it must be a time from 50ms to 1d, such as 0.5 (seconds) or 2s".into()),

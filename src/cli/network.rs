@@ -43,7 +43,8 @@ pub(super) struct Network {
     /// Close a connection that has been idle for this long; 0 for never
     #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = time(TimeUnit::Seconds, 0..=MAX_TIMEOUT), help_heading = "Network")]
     timeout: u64,
-    /// Close a client when an incomplete request grows beyond this
+    /// Close a client when an incomplete request grows beyond this; also limits the memory of the requests that
+    /// it queues with MULTI, and that of the keys that it watches
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = query_limit, help_heading = "Network")]
     client_query_buffer_limit: ByteSize,
     /// Close a client when the replies that it has not read grow beyond this; 0 for no limit

@@ -137,6 +137,10 @@ fn execute_read(
             Err(error) if read.counts_unreadable(&error) => call.answer(read, args, UNREADABLE, reply),
             outcome => outcome?,
         };
+        // Nothing more of a reply that exceeded its limit is needed.
+        if reply.has_overflowed() {
+            break;
+        }
     }
     hits.add(call.hits);
     Ok(())
@@ -228,7 +232,7 @@ pub struct StepReader<'r> {
     hits: KeyHits,
     /// Size in bytes of the values that commands with whole values, such as BITCOUNT, have read in this step. It
     /// counts towards [`ReadLimits::copy`].
-    walked: usize,
+    read_bytes: usize,
     is_too_large: bool,
 }
 
@@ -270,7 +274,7 @@ impl<'r> StepReader<'r> {
             call,
             reply_start,
             hits,
-            walked: 0,
+            read_bytes: 0,
             is_too_large: false,
         }
     }
@@ -291,7 +295,7 @@ impl<'r> StepReader<'r> {
     #[inline]
     pub fn visit(&mut self, stored: Option<&[u8]>) -> ControlFlow<()> {
         let (len, copied) =
-            (stored.map_or(0, <[u8]>::len), self.walked + self.reply.len() - self.reply_start);
+            (stored.map_or(0, <[u8]>::len), self.read_bytes + self.reply.len() - self.reply_start);
         if len > self.limits.copy.saturating_sub(copied) {
             self.is_too_large = true;
             self.reply.truncate(self.reply_start);
@@ -306,7 +310,7 @@ impl<'r> StepReader<'r> {
             self.end_request();
         } else {
             if spec.has(WHOLE_VALUE) {
-                self.walked += len;
+                self.read_bytes += len;
             }
             let is_complete = self.call.answer(read, args, self.clock.entry(stored), self.reply);
             // Nothing more of a reply that exceeded its limit is needed: its request ends.

@@ -42,7 +42,8 @@ pub struct Network {
 /// Limits for each client: size of an incomplete request, size of unread replies, and idle time.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientLimits {
-    /// `--client-query-buffer-limit`: maximum size of an incomplete request in bytes, below 4 GiB.
+    /// `--client-query-buffer-limit`: maximum size of an incomplete request in bytes, below 4 GiB; also the maximum memory
+    /// of the requests that a client queues after MULTI, and of the keys that it watches.
     pub query: usize,
     /// `--client-output-buffer-limit`: maximum size of unread replies in bytes; 0 for no limit.
     pub output: usize,

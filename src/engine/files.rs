@@ -362,12 +362,24 @@ fn remove_other_mark(at: &Path, path: &Path) -> Result<()> {
     }
     let locked = File::open(path).map_err(Error::io("open", path))?;
     lock(&locked, path)?;
-    remove_mark(at)
+    // Another process may have replaced it by a mark of its own meanwhile.
+    if at.is_dir() { remove_mark(at, path) } else { Ok(()) }
 }
 
-/// Removes the mark of an interrupted first start, which is a file or a directory, unless another process has done so.
-fn remove_mark(at: &Path) -> Result<()> {
-    let removed = if at.is_file() { fs::remove_file(at) } else { fs::remove_dir_all(at) };
+/// Removes the mark `at` of an interrupted first start in the directory `path`, which is a file or a directory, unless
+/// another process has done so.
+///
+/// # Errors
+///
+/// [`Error::Locked`] if the mark is of a start that has not ended, and [`Error::Io`].
+fn remove_mark(at: &Path, path: &Path) -> Result<()> {
+    let removed = if at.is_file() {
+        let mark = File::open(at).map_err(Error::io("open", at))?;
+        lock(&mark, path)?;
+        fs::remove_file(at)
+    } else {
+        fs::remove_dir_all(at)
+    };
     match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", at)(error)),
         _ => Ok(()),
@@ -458,7 +470,7 @@ impl FirstTree {
         lock(&locked, directory)?;
         let path = directory.join(MARK);
         // A mark of another engine alone does not prevent the start.
-        remove_mark(&path)?;
+        remove_mark(&path, directory)?;
         // Another process may have had the lock.
         let is_first = !place.exists();
         Ok(is_first.then(|| Self { directory: directory.into(), path, place, _directory: locked }))

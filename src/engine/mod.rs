@@ -219,7 +219,7 @@ pub trait Engine: Send + Sync {
     ///
     /// Errors of [`Engine::scan`].
     fn scan_step(&self, _position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
-        walk_at_once(self, visit)
+        scan_at_once(self, visit)
     }
 
     /// Returns the number of the part in which [`Engine::scan_step`] visits `key`. As long as a key exists, it
@@ -234,18 +234,18 @@ pub trait Engine: Send + Sync {
     /// # Errors
     ///
     /// Errors of [`Engine::scan_step`].
-    fn walk_each(&self, position: u64, visit: &mut VisitEach<'_>) -> Result<u64> {
+    fn scan_step_each(&self, position: u64, visit: &mut VisitEach<'_>) -> Result<u64> {
         self.scan_step(position, &mut |key, value| visit(key, Ok(value)))
     }
 
-    /// Visits the keys of the same parts as [`Engine::walk_each`], without their values. An engine that finds keys
+    /// Visits the keys of the same parts as [`Engine::scan_step_each`], without their values. An engine that finds keys
     /// without reading their values implements this method: a part may have very many keys.
     ///
     /// # Errors
     ///
-    /// Errors of [`Engine::walk_each`].
-    fn walk_keys(&self, position: u64, visit: &mut VisitKey<'_>) -> Result<u64> {
-        self.walk_each(position, &mut |key, _| visit(key))
+    /// Errors of [`Engine::scan_step_each`].
+    fn scan_step_keys(&self, position: u64, visit: &mut VisitKey<'_>) -> Result<u64> {
+        self.scan_step_each(position, &mut |key, _| visit(key))
     }
 
     /// Returns the exact number of keys.
@@ -352,7 +352,7 @@ pub trait Transaction {
 }
 
 /// Visits all pairs in one step of an incremental scan.
-fn walk_at_once(engine: &(impl Engine + ?Sized), visit: &mut VisitPair<'_>) -> Result<u64> {
+fn scan_at_once(engine: &(impl Engine + ?Sized), visit: &mut VisitPair<'_>) -> Result<u64> {
     engine.scan(KeyRange::ALL, &mut |key, value| {
         let _pause = visit(key, value);
         ControlFlow::Continue(())

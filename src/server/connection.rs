@@ -78,6 +78,8 @@ pub(super) struct Connection<S> {
     pub(super) transaction: Option<Box<Transaction>>,
     /// `true` if bytes were received while a request waited, so that they have to be decoded after the others.
     has_received_early: bool,
+    /// `true` if the worker must serve other connections before the next step of this one.
+    yields: bool,
     /// Timer that ends the connection after `--timeout` without traffic, or after CLIENT KILL.
     idle: IdleTimer,
 }
@@ -98,6 +100,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             progress: Progress::default(),
             transaction: None,
             has_received_early: false,
+            yields: false,
             idle,
         }
     }
@@ -141,6 +144,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.release_buffers(batch);
             if full || self.kept_batch.is_some() {
                 // The socket may hold more bytes; other connections are served first.
+                self.yields = false;
                 yield_now().await;
             }
         }
@@ -187,6 +191,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 return Poll::Ready(Ok(None));
             }
             self.release_buffers(batch);
+            // The worker serves other connections until the client sends more.
+            self.yields = false;
             return Poll::Pending;
         }
         Poll::Ready(Ok(Some(batch)))
@@ -210,7 +216,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn answer(&mut self, mut batch: Box<RequestBatch>) -> Result<Box<RequestBatch>, ConnectionEnd> {
         let mut steps = 0_u32;
         let mut begun = None;
-        let mut yields = false;
         loop {
             if !self.session.authenticated && self.local.shared.context.live.password().is_none() {
                 // The password was removed after the client connected.
@@ -223,7 +228,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             batch.look_up(&shared.commands, &shared.context.store, self.session.space);
             self.local.stats().commands.fetch_add(batch.requests.len() as u64, Ordering::Relaxed);
             while let Some(step) = self.next_step(&batch) {
-                if mem::take(&mut yields) {
+                if mem::take(&mut self.yields) {
                     yield_now().await;
                 }
                 if self.session.client().is_killed() {
@@ -256,7 +261,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     return Ok(batch);
                 }
                 steps += 1;
-                yields = is_midway || time >= LONG_STEP || steps.is_multiple_of(STEPS);
+                self.yields = is_midway || time >= LONG_STEP || steps.is_multiple_of(STEPS);
             }
             self.decoder.retire(&mut batch.input, &mut batch.requests);
             if let Err(error) = decoded {
@@ -268,8 +273,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Ends the connection of a client that has violated the protocol: after an error reply, or at once if it speaks
-    /// another protocol.
+    /// Ends the connection of a client that has violated the protocol: after an error reply, without one if CLIENT REPLY
+    /// suppresses it, or at once if the client speaks another protocol.
     async fn end_by_violation(
         &mut self,
         mut batch: Box<RequestBatch>,

@@ -6,7 +6,7 @@ use super::{request_batch::RequestBatch, transaction::Transaction};
 use crate::{
     command::{
         self, BlockingCommand, Handler, KeyspaceCommand, Lookup, Refusal, SessionCommand, Spec, TableCommand,
-        flags::{NO_AUTH, WHOLE_KEYSPACE, WRITE},
+        flags::{Flags, NO_AUTH, WHOLE_KEYSPACE, WHOLE_VALUE, WRITE},
     },
     store::{Database, Store},
 };
@@ -53,9 +53,9 @@ pub(super) struct Step {
     pub requests: Range<usize>,
     /// Database that the client had selected before these requests.
     pub database: Database,
-    /// `true` if the requests may take too long for a worker, because of their size or the number of their keys, so
-    /// that another thread executes them. Unused for [`StepKind::Session`] and [`StepKind::Queue`], which are always
-    /// executed on the worker.
+    /// `true` if the requests may take too long for a worker, because of their size, the number of their keys, or the
+    /// values that they read as a whole, so that another thread executes them. Unused for [`StepKind::Session`] and
+    /// [`StepKind::Queue`], which are always executed on the worker.
     pub is_large: bool,
 }
 
@@ -97,7 +97,7 @@ pub(super) fn next_step(
     Some(match spec.handler {
         Handler::Read(_) => {
             let joins = |spec: &Spec| matches!(spec.handler, Handler::Read(_));
-            let end = if is_one_by_one { first + 1 } else { extend(batch, joins, |_| true) };
+            let end = if is_one_by_one { first + 1 } else { extend(batch, joins, |_| true).0 };
             Step { requests: first..end, ..step(StepKind::Read) }
         }
         Handler::Write(_) | Handler::DeleteEach(_) => {
@@ -105,17 +105,18 @@ pub(super) fn next_step(
             let joins = |spec: &Spec| {
                 (matches!(spec.handler, Handler::Read(_)) || spec.has(WRITE)) && !spec.has(WHOLE_KEYSPACE)
             };
-            let end = match is_one_by_one {
-                true => first + 1,
+            let (end, flags) = match is_one_by_one {
+                true => (first + 1, spec.flags),
                 // With hash slots each write is a commit of its own: a pipeline is not atomic. Writes that read
                 // nothing are sent together.
                 false if store.is_sharded() => {
                     let joins = |index: &usize| batch.is_blind(*index) && !is_large_request(batch, *index);
-                    first + (first..batch.lookups.len()).take_while(joins).count().max(1)
+                    (first + (first..batch.lookups.len()).take_while(joins).count().max(1), spec.flags)
                 }
                 false => extend(batch, joins, |spec| spec.has(WRITE)),
             };
-            let is_large = is_large || spec.has(WHOLE_KEYSPACE);
+            // A read between the writes may read a value of any length.
+            let is_large = is_large || spec.has(WHOLE_KEYSPACE) || flags & WHOLE_VALUE != 0;
             Step { requests: first..end, is_large, ..step(StepKind::Write) }
         }
         Handler::Transaction(command) => {
@@ -138,18 +139,24 @@ fn is_large_request(batch: &RequestBatch, index: usize) -> bool {
 }
 
 /// Returns the end of the step that begins with the next request: after the last request for which `last` returns
-/// `true`, and before the first one that is large, cannot be executed, or for which `joins` returns `false`.
-fn extend(batch: &RequestBatch, joins: impl Fn(&Spec) -> bool, last: impl Fn(&Spec) -> bool) -> usize {
+/// `true`, and before the first one that is large, cannot be executed, or for which `joins` returns `false`. Also returns
+/// the flags of all requests before that end; no flags if `joins` returns `false` for the first one.
+fn extend(
+    batch: &RequestBatch,
+    joins: impl Fn(&Spec) -> bool,
+    last: impl Fn(&Spec) -> bool,
+) -> (usize, Flags) {
     let first = batch.next;
-    let mut end = first + 1;
+    let (mut end, mut flags, mut seen) = (first + 1, 0, 0);
     for (index, lookup) in batch.lookups.iter().enumerate().skip(first) {
         let Lookup::Known(spec, _) = lookup else { break };
         if !joins(spec) || is_large_request(batch, index) {
             break;
         }
+        seen |= spec.flags;
         if last(spec) {
-            end = index + 1;
+            (end, flags) = (index + 1, seen);
         }
     }
-    end
+    (end, flags)
 }

@@ -174,7 +174,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 if !batch.args(batch.next).is_none_or(|args| transaction.can_watch(args, limit)) =>
             {
                 batch.answer_one(|_, _, reply| {
-                    reply.error("ERR the watched keys are larger than --client-query-buffer-limit");
+                    reply.error("ERR the watched keys need more memory than --client-query-buffer-limit");
                 });
             }
             Ok(Some(job)) => {

@@ -5,9 +5,10 @@ use super::{
     read_step::{key_chunks, read, read_group, read_on_worker},
     request_batch::RequestBatch,
     step_planner::{ClientMode, Step, next_step},
+    transaction::Transaction,
 };
 use crate::{
-    command::{CommandTable, Progress},
+    command::{self, CommandTable, KeyHits, Progress},
     engine::{
         self, Batch, Capabilities, Engine, Fsync, Info, KeyRange, Kind, Location, OpenOptions, VisitPair,
         VisitValue,
@@ -18,8 +19,9 @@ use crate::{
 use std::{
     ops::ControlFlow,
     slice,
-    sync::{Arc, LazyLock, Mutex},
+    sync::{Arc, LazyLock, Mutex, mpsc},
 };
+use tokio::{runtime::Builder, task::spawn_blocking};
 
 /// Returns a request batch that has received the bytes `requests` and decoded them.
 fn received(requests: &str) -> RequestBatch {
@@ -74,6 +76,12 @@ fn requests_are_divided_into_steps_before_they_run() {
         // Reads before writes do not join a commit, and reads after them neither.
         ("GET a\r\nSET a 1\r\nGET a\r\nDEL a\r\nGET a\r\n".into(), &[("Read", 1), ("Write", 3), ("Read", 1)]),
         ("SET a 1\r\nFLUSHALL\r\nSET b 1\r\n".into(), &[("Write", 1), ("large Write", 1), ("Write", 1)]),
+        // A read of a whole value counts if it is in the commit.
+        (
+            "SET a 1\r\nBITCOUNT a\r\nGET a\r\nDEL a\r\nBITCOUNT a\r\n".into(),
+            &[("large Write", 4), ("Read", 1)],
+        ),
+        ("SET a 1\r\nGET a\r\nSET a 2\r\nBITPOS a 1\r\n".into(), &[("Write", 3), ("Read", 1)]),
         (format!("SET a 1\r\nSET b {large}\r\nGET a\r\n"), &[("Write", 1), ("large Write", 1), ("Read", 1)]),
         (format!("WATCH a {large}\r\nWATCH a\r\n"), &[("large Transaction", 1), ("Transaction", 1)]),
         (
@@ -105,6 +113,86 @@ fn a_commit_ends_after_much_that_it_has_read() {
     let mut request = CommitRequest::new(Box::new(batch), planned, Progress::default(), None);
     store.commit(slice::from_mut(&mut request));
     assert_eq!(request.batch.next, 3);
+}
+
+/// SETNX, SET with NX or XX, RENAMENX and DEL need to know only whether a key exists.
+#[test]
+fn a_commit_does_not_end_after_values_that_no_command_looks_at() {
+    let store = store_with(&[(b"large", 20 << 20)]);
+    let batch = received(
+        "SET a 1\r\nSETNX large x\r\nSETNX large x\r\nSET large x NX\r\nSET none x XX\r\nSET large x NX\r\n\
+         RENAMENX a large\r\nDEL large\r\nSET b 1\r\n",
+    );
+    let planned = step(&batch, &store);
+    let mut request = CommitRequest::new(Box::new(batch), planned, Progress::default(), None);
+    store.commit(slice::from_mut(&mut request));
+    assert_eq!(request.batch.next, 9);
+    let replies = b"+OK\r\n:0\r\n:0\r\n$-1\r\n$-1\r\n$-1\r\n:0\r\n:1\r\n+OK\r\n";
+    assert_eq!(request.batch.reply.bytes(), replies);
+}
+
+#[test]
+fn a_read_ends_when_its_reply_has_become_too_long() {
+    let store = store_with(&[(b"large", 2 << 20)]);
+    let mut batch = received("SET a 1\r\nMGET large large large\r\nSET b 1\r\n");
+    batch.reply.set_limit(1 << 20);
+    let planned = step(&batch, &store);
+    let mut request = CommitRequest::new(Box::new(batch), planned, Progress::default(), None);
+    store.commit(slice::from_mut(&mut request));
+    assert!(request.batch.reply.has_overflowed());
+    assert_eq!((request.batch.next, request.batch.hits), (3, KeyHits { hits: 1, misses: 0 }));
+}
+
+/// Returns the transaction of a client that watches `count` keys.
+fn watching(store: &Arc<Store>, count: usize) -> Box<Transaction> {
+    let keys: String = (0..count).map(|number| format!(" {number}")).collect();
+    let batch = Box::new(received(&format!("WATCH{keys}\r\n")));
+    let mut transaction = Box::new(Transaction::new(store.clone()));
+    transaction.job = transaction.step(command::Transaction::Watch).unwrap();
+    let planned = step(&batch, store);
+    let mut request = CommitRequest::new(batch, planned, Progress::default(), Some(transaction));
+    store.commit(slice::from_mut(&mut request));
+    assert_eq!(request.batch.reply.bytes(), b"+OK\r\n");
+    let mut transaction = request.transaction.unwrap();
+    transaction.finish();
+    transaction
+}
+
+#[test]
+fn exec_that_compares_many_watched_keys_is_large() {
+    let store = Arc::new(store_with(&[]));
+    for (count, is_large) in [(100, false), (5000, true)] {
+        let mut transaction = watching(&store, count);
+        transaction.step(command::Transaction::Multi).unwrap();
+        let state = (ClientMode::InMulti, Database::default());
+        let planned = next_step(&received("EXEC\r\n"), state, Some(&transaction), &store).unwrap();
+        assert_eq!(planned.is_large, is_large, "{count}");
+    }
+}
+
+/// By UNWATCH, and when a connection ends: each key takes a lock.
+#[test]
+fn many_watched_keys_are_unwatched_on_a_blocking_thread() {
+    let store = Arc::new(store_with(&[]));
+    let runtime = Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        for (count, waiting) in [(100, 0), (5000, 2)] {
+            let (release, released) = mpsc::channel::<()>();
+            // The only blocking thread is busy until the test releases it.
+            let busy = spawn_blocking(move || released.recv());
+            let (mut one, other) = (watching(&store, count), watching(&store, count));
+            one.step(command::Transaction::Unwatch).unwrap();
+            drop(other);
+            assert_eq!(Arc::strong_count(&store), 2 + waiting, "the test, one client, and what waits");
+            drop(release);
+            assert!(busy.await.unwrap().is_err());
+            spawn_blocking(|| ()).await.unwrap();
+            assert_eq!(Arc::strong_count(&store), 2);
+        }
+    });
+    // Without a runtime there is no worker that would wait.
+    drop(watching(&store, 5000));
+    assert_eq!(Arc::strong_count(&store), 1);
 }
 
 #[test]

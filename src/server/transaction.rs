@@ -10,6 +10,11 @@ use crate::{
 };
 use bumpalo::Bump;
 use std::{collections::HashSet, mem, sync::Arc};
+use tokio::runtime::Handle;
+
+/// Memory of watched keys, in bytes, above which they are not compared or unwatched on a worker: each of them takes the
+/// lock of the store's watched keys.
+const MAX_WATCHED_ON_WORKER: usize = 256 << 10;
 
 /// Requests queued between MULTI and EXEC.
 #[derive(Default)]
@@ -127,7 +132,7 @@ impl Transaction {
             reply.simple("QUEUED");
         } else {
             queue.aborted = true;
-            reply.error("ERR the transaction is larger than --client-query-buffer-limit");
+            reply.error("ERR the transaction needs more memory than --client-query-buffer-limit");
         }
     }
 
@@ -154,10 +159,19 @@ impl Transaction {
         self.unwatch();
     }
 
-    /// Unwatches all keys that the client watches.
+    /// Unwatches all keys that the client watches: on a blocking thread if they are many. A client that watches a key again
+    /// before that thread has unwatched it keeps its new watch.
     fn unwatch(&mut self) {
-        self.watched.drain().for_each(|watch| self.store.unwatch(&watch));
-        self.watched_bytes = 0;
+        let watched = mem::take(&mut self.watched);
+        // A commit thread has no runtime, and no worker waits for it.
+        if mem::take(&mut self.watched_bytes) > MAX_WATCHED_ON_WORKER
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let store = Arc::clone(&self.store);
+            runtime.spawn_blocking(move || watched.iter().for_each(|watch| store.unwatch(watch)));
+            return;
+        }
+        watched.iter().for_each(|watch| self.store.unwatch(watch));
     }
 
     /// Unwatches the keys that the present WATCH has added, because it failed or is executed again.
@@ -215,9 +229,11 @@ impl Transaction {
         self.has(|spec| spec.has(WHOLE_KEYSPACE))
     }
 
-    /// Returns `true` if a queued request may read very many keys, or a whole value of any length.
+    /// Returns `true` if EXEC may take too long for a worker: the client watches many keys, or a queued request may read
+    /// very many keys, or a whole value of any length for a short reply (BITCOUNT). `false` before MULTI.
     pub fn takes_long(&self) -> bool {
-        self.has(|spec| spec.has(WHOLE_KEYSPACE | WHOLE_VALUE))
+        let watches_many = self.is_open() && self.watched_bytes > MAX_WATCHED_ON_WORKER;
+        watches_many || self.has(|spec| spec.has(WHOLE_KEYSPACE | WHOLE_VALUE))
     }
 
     /// Returns `true` if the commit job is EXEC, no key is watched, and each queued request writes without reading a

@@ -84,9 +84,9 @@ impl Backoff {
 
 impl Store {
     /// Runs the commit requests of `group` in order and commits all their writes, synced under `always`: as one atomic
-    /// batch, or as several if the requests copy or read more than about 32 MiB of keys and values. If a commit fails and
-    /// the engine has rolled it back, the halves of its requests are tried, so that in the end only those requests fail
-    /// that cannot be written alone either. A commit that has read what other processes changed meanwhile is executed again.
+    /// batch, or as several if the requests copy more than about 32 MiB of keys and values. If a commit fails and the
+    /// engine has rolled it back, the halves of its requests are tried, so that in the end only those requests fail that
+    /// cannot be written alone either. A commit that has read what other processes changed meanwhile is executed again.
     /// With hash slots, each commit request is committed separately.
     pub fn commit<W: Work>(&self, group: &mut [W]) {
         if self.is_sharded() { self.commit_by_slot(group) } else { self.commit_group(group) }
@@ -129,8 +129,8 @@ impl Store {
         });
     }
 
-    /// Commits a group: in one commit, unless its requests copy or read very much ([`Txn::has_reached_limit`]); then in
-    /// several, one after the other.
+    /// Commits a group: in one commit, unless its requests copy very much ([`Txn::has_copied_much`]); then in several,
+    /// one after the other.
     fn commit_group<W: Work>(&self, mut group: &mut [W]) {
         while !group.is_empty() {
             let count = self.commit_first(group, None);
@@ -346,7 +346,7 @@ impl Store {
         }
         for (index, work) in group.iter_mut().enumerate() {
             // The first one always runs, however much memory for copies is left from the previous commit.
-            if index > 0 && txn.has_reached_limit() {
+            if index > 0 && txn.has_copied_much() {
                 break;
             }
             *count = index + 1;

@@ -75,9 +75,9 @@ impl CountedReads {
     }
 
     /// Runs one step of an incremental scan of the engine at `position`, also behind values that cannot be read, and
-    /// counts corrupt reads: see [`Engine::walk_each`].
-    pub(super) fn walk_each(&self, position: u64, visit: &mut VisitEach<'_>) -> Result<u64> {
-        self.counted(visit, |visit| self.engine.walk_each(position, visit))
+    /// counts corrupt reads: see [`Engine::scan_step_each`].
+    pub(super) fn scan_step_each(&self, position: u64, visit: &mut VisitEach<'_>) -> Result<u64> {
+        self.counted(visit, |visit| self.engine.scan_step_each(position, visit))
     }
 
     /// Runs a scan, which passes each pair to `visit`, and counts its corrupt reads.
@@ -92,8 +92,8 @@ impl CountedReads {
     }
 
     /// Runs one step of an incremental scan of the keys of the engine at `position`, and counts corrupt reads: see
-    /// [`Engine::walk_keys`].
-    pub(super) fn walk_keys(&self, position: u64, visit: &mut VisitKey<'_>) -> Result<u64> {
-        self.engine.walk_keys(position, visit).map_err(|error| self.count(error))
+    /// [`Engine::scan_step_keys`].
+    pub(super) fn scan_step_keys(&self, position: u64, visit: &mut VisitKey<'_>) -> Result<u64> {
+        self.engine.scan_step_keys(position, visit).map_err(|error| self.count(error))
     }
 }

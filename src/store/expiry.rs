@@ -74,19 +74,19 @@ struct Index {
     missed: Option<u64>,
     /// Earliest time in milliseconds since 1970 at which a scan may start because `missed` has passed.
     scan_not_before: u64,
-    walk: Option<IncrementalScan>,
+    scan: Option<IncrementalScan>,
     /// `true` if a step of a running scan comes before the next removal.
     is_scan_next: bool,
     /// `true` if a scan of all keys has ended: it has logged all values that cannot be read, so later scans log them
     /// only at the level debug.
-    walked: bool,
+    has_scanned_all: bool,
     stopped: bool,
 }
 
 /// Next job of the thread that removes expired values.
 enum ExpiryJob {
     Remove(Vec<Arc<[u8]>>),
-    Walk(IncrementalScan),
+    Scan(IncrementalScan),
     Stop,
 }
 
@@ -182,19 +182,19 @@ impl Index {
         // The clock may have been set back since the last scan.
         self.scan_not_before = self.scan_not_before.min(now.saturating_add(MIN_SCAN_INTERVAL));
         let has_room = self.incomplete && self.bytes <= MAX_KEY_MEMORY / 2;
-        if self.walk.is_none() && (has_room || self.next_scan().is_some_and(|time| time <= now)) {
+        if self.scan.is_none() && (has_room || self.next_scan().is_some_and(|time| time <= now)) {
             (self.incomplete, self.missed) = (false, None);
             self.scan_not_before = now.saturating_add(MIN_SCAN_INTERVAL);
-            self.walk = Some(IncrementalScan::default());
+            self.scan = Some(IncrementalScan::default());
         }
         if mem::take(&mut self.is_scan_next)
-            && let Some(walk) = self.walk.take()
+            && let Some(scan) = self.scan.take()
         {
-            return Some(ExpiryJob::Walk(walk));
+            return Some(ExpiryJob::Scan(scan));
         }
         let due = self.take_due(now);
         if due.is_empty() {
-            return self.walk.take().map(ExpiryJob::Walk);
+            return self.scan.take().map(ExpiryJob::Scan);
         }
         self.is_scan_next = due.len() < STEP;
         Some(ExpiryJob::Remove(due))
@@ -290,7 +290,7 @@ impl Store {
             let outcome = match task {
                 ExpiryJob::Stop => return,
                 ExpiryJob::Remove(keys) => self.remove(keys),
-                ExpiryJob::Walk(walk) => self.scan_step(walk),
+                ExpiryJob::Scan(scan) => self.scan_expiration_times(scan),
             };
             note(begin.elapsed());
             if let Err(error) = &outcome {
@@ -330,12 +330,12 @@ impl Store {
 
     /// Runs the next step of the scan of all keys. Removes the values that have expired, and keeps the later expiration
     /// times for active expiration.
-    fn scan_step(&self, mut walk: IncrementalScan) -> Result<(), Error> {
+    fn scan_expiration_times(&self, mut scan: IncrementalScan) -> Result<(), Error> {
         let now = super::ExpirationClock::default().now();
         let mut due: Vec<Arc<[u8]>> = Vec::new();
         let mut found: Vec<(u64, Vec<u8>)> = Vec::new();
-        let level = if self.expiry.lock().walked { Level::Debug } else { Level::Warn };
-        let step = walk.step(self, STEP, &mut |key, value| match value.map(key_value_headers::entry) {
+        let level = if self.expiry.lock().has_scanned_all { Level::Debug } else { Level::Warn };
+        let step = scan.step(self, STEP, &mut |key, value| match value.map(key_value_headers::entry) {
             Ok(Entry { deadline: 0, .. }) => {}
             Ok(Entry { deadline, .. }) if deadline <= now => due.push(key.into()),
             Ok(Entry { deadline, .. }) => found.push((deadline, key.to_vec())),
@@ -344,19 +344,19 @@ impl Store {
         let more = match step {
             Err(Error::Engine(error)) if self.reads.is_corruption(&error) => {
                 // The engine names no key. The keys that are skipped expire when a command reads them.
-                if !walk.has_skipped() {
+                if !scan.has_skipped() {
                     log::log!(level, "active expiration passes over some keys: {error}");
                 }
-                walk.skip()
+                scan.skip()
             }
             step => step?,
         };
         let mut index = self.expiry.lock();
-        index.walked |= !more;
+        index.has_scanned_all |= !more;
         for (deadline, key) in &found {
             index.add_read(*deadline, key);
         }
-        index.walk = more.then_some(walk);
+        index.scan = more.then_some(scan);
         drop(index);
         // An engine that cannot stop visits more keys in a step than one commit removes.
         let is_stopped = || self.expiry.lock().stopped;
@@ -429,7 +429,7 @@ mod tests {
     /// Map in memory, whose incremental scan is followed by a commit before the caller receives the visited pairs.
     struct Overtaken {
         engine: Box<dyn Engine>,
-        after_walk: Arc<OnceLock<Box<dyn Fn() + Send + Sync>>>,
+        after_scan: Arc<OnceLock<Box<dyn Fn() + Send + Sync>>>,
     }
 
     impl Engine for Overtaken {
@@ -467,7 +467,7 @@ mod tests {
 
         fn scan_step(&self, position: u64, visit: &mut VisitPair<'_>) -> engine::Result<u64> {
             let next = self.engine.scan_step(position, visit)?;
-            if let Some(commit) = self.after_walk.get() {
+            if let Some(commit) = self.after_scan.get() {
                 commit();
             }
             Ok(next)
@@ -491,8 +491,8 @@ mod tests {
     fn overtaken(read: u64, committed: u64) -> Arc<Store> {
         let options = OpenOptions::new(Location::Memory, Fsync::No);
         let engine = Kind::find("map").unwrap().open(&options).unwrap();
-        let after_walk = Arc::new(OnceLock::<Box<dyn Fn() + Send + Sync>>::new());
-        let overtaken = Overtaken { engine, after_walk: Arc::clone(&after_walk) };
+        let after_scan = Arc::new(OnceLock::<Box<dyn Fn() + Send + Sync>>::new());
+        let overtaken = Overtaken { engine, after_scan: Arc::clone(&after_scan) };
         let store = Arc::new(Store::new(Box::new(overtaken), Fsync::No));
         commit(&store, |txn| txn.put_with_expiration(KEY, b"value", read)).unwrap();
         // A restart forgets the index.
@@ -500,16 +500,16 @@ mod tests {
         let weak = Arc::downgrade(&store);
         let put = move |txn: &mut Txn<'_>| txn.put_with_expiration(KEY, b"value", committed);
         let commit = move || commit(&weak.upgrade().unwrap(), put).unwrap();
-        assert!(after_walk.set(Box::new(commit)).is_ok());
+        assert!(after_scan.set(Box::new(commit)).is_ok());
         scan(&store);
         store
     }
 
     fn scan(store: &Store) {
-        let mut walk = Some(IncrementalScan::default());
-        while let Some(next) = walk {
-            store.scan_step(next).unwrap();
-            walk = store.expiry.lock().walk.take();
+        let mut scan = Some(IncrementalScan::default());
+        while let Some(next) = scan {
+            store.scan_expiration_times(next).unwrap();
+            scan = store.expiry.lock().scan.take();
         }
     }
 
@@ -526,7 +526,7 @@ mod tests {
     }
 
     fn is_scan(job: Option<ExpiryJob>) -> bool {
-        matches!(job, Some(ExpiryJob::Walk(_)))
+        matches!(job, Some(ExpiryJob::Scan(_)))
     }
 
     fn recorded(store: &Store) -> Option<u64> {
@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn walk_does_not_replace_an_expiration_time_by_a_later_one() {
+    fn scan_does_not_replace_an_expiration_time_by_a_later_one() {
         assert_eq!(recorded(&overtaken(LATER, SOON)), Some(SOON));
     }
 
@@ -582,14 +582,14 @@ mod tests {
             expiry.add(&[(1, KEY)]);
             assert!(matches!(expiry.next(), ExpiryJob::Remove(_)));
             expiry.add(&[(1, KEY)]);
-            let ExpiryJob::Walk(walk) = expiry.next() else { panic!("the scan has no turn") };
-            expiry.lock().walk = Some(walk);
+            let ExpiryJob::Scan(scan) = expiry.next() else { panic!("the scan has no turn") };
+            expiry.lock().scan = Some(scan);
         }
     }
 
     #[test]
     fn scan_waits_for_removals_that_fall_behind() {
-        let mut index = Index { walk: Some(IncrementalScan::default()), ..Index::default() };
+        let mut index = Index { scan: Some(IncrementalScan::default()), ..Index::default() };
         for number in 0..=STEP {
             index.add(SOON, &number.to_be_bytes());
         }

@@ -16,8 +16,8 @@ use bumpalo::Bump;
 use std::{collections::HashSet, ops::ControlFlow};
 
 /// Size in bytes of the copies of keys and values, with the unused rest of their memory, from which further requests
-/// wait for the next commit; also that of the values that were read. A SETBIT copies the whole value, and a BITCOUNT
-/// reads it.
+/// wait for the next commit; also that of the values that one commit request has read. A SETBIT copies the whole value,
+/// and a BITCOUNT reads it.
 const MAX_COPIED_OR_READ: usize = 32 << 20;
 
 /// Reads and writes of a commit group before its commit: reads see the group's own writes, then the engine's
@@ -26,7 +26,7 @@ const MAX_COPIED_OR_READ: usize = 32 << 20;
 pub struct Txn<'g> {
     store: &'g Store,
     arena: &'g Bump,
-    /// Total length of the values that were read.
+    /// Total length in bytes of the values that [`Txn::entry`] has read for the commit request that is running.
     read_bytes: usize,
     batch: Batch<'g>,
     write_set: Option<WriteSet<'g>>,
@@ -139,15 +139,22 @@ impl<'g> Txn<'g> {
         Ok(())
     }
 
-    /// Ends a commit request: the next one has its own reading of the clock, and begins in database 0.
+    /// Ends a commit request: the next one has its own reading of the clock, has read nothing, and begins in database 0.
     pub(super) fn end_part(&mut self) {
         self.batch.end_part();
+        self.read_bytes = 0;
         self.clock = ExpirationClock::default();
         self.space = Database::default();
     }
 
-    /// Returns `true` if the copies of keys and values for this commit take 32 MiB or more, or if so much was read: further
-    /// requests then wait for the next commit.
+    /// Returns `true` if the copies of keys and values for this commit take 32 MiB or more: further commit requests then
+    /// wait for the next commit. What was read does not matter here, because all replies of a commit group leave together.
+    pub(super) fn has_copied_much(&self) -> bool {
+        self.arena.allocated_bytes() >= MAX_COPIED_OR_READ
+    }
+
+    /// Returns `true` if the copies of keys and values for this commit take 32 MiB or more, or if the commit request that
+    /// is running has read so much: its further requests then wait for another commit.
     pub fn has_reached_limit(&self) -> bool {
         self.arena.allocated_bytes().max(self.read_bytes) >= MAX_COPIED_OR_READ
     }
@@ -198,6 +205,22 @@ impl<'g> Txn<'g> {
     ///
     /// Errors of [`Store::read`].
     pub fn entry<R>(&mut self, key: &[u8], f: impl FnOnce(Option<Entry<'_>>) -> R) -> Result<R, Error> {
+        let mut len = 0;
+        let outcome = self.peek(key, |entry| {
+            len = entry.map_or(0, |entry| entry.value.len());
+            f(entry)
+        });
+        self.read_bytes += len;
+        outcome
+    }
+
+    /// Calls `f` like [`Txn::entry`], for an `f` that looks at no byte of the value: the value does not count for
+    /// [`Txn::has_reached_limit`].
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Store::read`].
+    pub fn peek<R>(&mut self, key: &[u8], f: impl FnOnce(Option<Entry<'_>>) -> R) -> Result<R, Error> {
         if self.space == Database::default() && !key_value_headers::may_have_header(key) {
             return self.entry_of(key, f);
         }
@@ -216,11 +239,7 @@ impl<'g> Txn<'g> {
     ) -> Result<R, Error> {
         let store = self.store;
         self.begin()?;
-        let Self { batch, clock, write_set, transaction, read_bytes, .. } = self;
-        let f = |clock: &ExpirationClock, value: Option<&[u8]>| {
-            *read_bytes += value.map_or(0, <[u8]>::len);
-            f(clock, value)
-        };
+        let Self { batch, clock, write_set, transaction, .. } = self;
         let write_set = write_set.get_or_insert_with(|| WriteSet::of(batch));
         if let Some(value) = write_set.get(stored) {
             return Ok(f(clock, value?));
@@ -249,7 +268,7 @@ impl<'g> Txn<'g> {
     ///
     /// Errors of [`Store::read`], but for those of the value alone.
     pub fn contains(&mut self, key: &[u8]) -> Result<bool, Error> {
-        match self.entry(key, |entry| entry.is_some()) {
+        match self.peek(key, |entry| entry.is_some()) {
             Err(error) if error.is_unreadable_value() => Ok(true),
             outcome => outcome,
         }

@@ -5,7 +5,7 @@ use crate::engine::{self, KeyRange, prefix_end};
 use std::ops::{Bound, ControlFlow};
 
 /// Callback that receives a stored key and its value, or the error of a value that cannot be read.
-pub(super) type VisitWalked<'v> = dyn FnMut(&[u8], engine::Result<&[u8]>) + 'v;
+pub(super) type VisitScanned<'v> = dyn FnMut(&[u8], engine::Result<&[u8]>) + 'v;
 
 /// Position of an incremental scan: a stored key, or in an unordered engine the position that the engine returned.
 #[derive(Clone)]
@@ -24,7 +24,7 @@ impl IncrementalScan {
     /// Continues the scan for about `count` stored pairs, in an unordered engine up to the end of a part; `visit` also
     /// gets the errors of values that cannot be read. Returns `true` if pairs may be left. After an error the next call
     /// continues behind the last visited pair; an unordered engine repeats the step.
-    pub fn step(&mut self, store: &Store, count: usize, visit: &mut VisitWalked<'_>) -> Result<bool, Error> {
+    pub fn step(&mut self, store: &Store, count: usize, visit: &mut VisitScanned<'_>) -> Result<bool, Error> {
         let (mut left, mut reached) = (count, None::<Vec<u8>>);
         let visit = &mut |key: &[u8], value: engine::Result<&[u8]>| {
             visit(key, value);
@@ -35,7 +35,7 @@ impl IncrementalScan {
             if left > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
         if !store.info().capabilities.ordered {
-            self.position = store.reads.walk_each(self.position, visit)?;
+            self.position = store.reads.scan_step_each(self.position, visit)?;
             return Ok(self.position > 0);
         }
         let start = self.from.as_ref().map(Vec::as_slice);

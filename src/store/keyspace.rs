@@ -61,7 +61,7 @@ pub trait Keyspace {
     /// # Errors
     ///
     /// Errors of the engine's scan.
-    fn walk(&mut self, cursor: u64, count: usize, visit: &mut VisitEntry<'_>) -> Result<u64, Error>;
+    fn scan_step(&mut self, cursor: u64, count: usize, visit: &mut VisitEntry<'_>) -> Result<u64, Error>;
 }
 
 /// Keys of one database in the engine's current state; each call has a snapshot of its own.
@@ -108,17 +108,17 @@ impl Keyspace for StoreKeyspace<'_> {
         self.store.info().capabilities.ordered
     }
 
-    fn walk(&mut self, cursor: u64, count: usize, visit: &mut VisitEntry<'_>) -> Result<u64, Error> {
+    fn scan_step(&mut self, cursor: u64, count: usize, visit: &mut VisitEntry<'_>) -> Result<u64, Error> {
         let clock = ExpirationClock::default();
-        self.store.walk(self.space, cursor, count, &mut |_, key, value| {
+        self.store.scan_step(self.space, cursor, count, &mut |_, key, value| {
             clock.each(value).map_or(ControlFlow::Continue(()), |entry| visit(key, entry))
         })
     }
 }
 
 impl Store {
-    /// Runs one step of an incremental scan (SCAN) of the keys of a database: see [`Keyspace::walk`].
-    pub(super) fn walk(
+    /// Runs one step of an incremental scan (SCAN) of the keys of a database: see [`Keyspace::scan_step`].
+    pub(super) fn scan_step(
         &self,
         space: Database,
         cursor: u64,
@@ -126,14 +126,14 @@ impl Store {
         visit: &mut VisitStored<'_>,
     ) -> Result<u64, Error> {
         if !self.info().capabilities.ordered {
-            return self.walk_without_order(space, cursor, count, visit);
+            return self.scan_step_without_order(space, cursor, count, visit);
         }
         let place = self.cursors.find(space, cursor);
-        let next = self.walk_in_order(space, place, count, visit)?;
+        let next = self.scan_step_in_order(space, place, count, visit)?;
         Ok(next.map_or(0, |place| self.cursors.keep(space, place, cursor)))
     }
 
-    fn walk_in_order(
+    fn scan_step_in_order(
         &self,
         space: Database,
         place: ScanPosition,

@@ -86,7 +86,7 @@ pub(super) fn sample(
     loop {
         let mut listed = Vec::<Box<[u8]>>::new();
         let mut visited = 0;
-        position = reads.walk_keys(position, &mut |stored| {
+        position = reads.scan_step_keys(position, &mut |stored| {
             if space.decode_key(stored).is_some() {
                 listed.push(stored.into());
             }

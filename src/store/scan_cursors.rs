@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_keeps_two_places_however_long_it_is() {
+    fn an_incremental_scan_keeps_two_places_however_long_it_is() {
         let cursors = ScanCursors::default();
         let (mut before, mut cursor) = (0, 0);
         for step in 0..1000u32 {

@@ -336,6 +336,30 @@ fn a_group_that_copies_large_values_is_several_commits() {
     assert!((5..=20).contains(&writes), "{writes} writes");
 }
 
+/// What one commit request has read ends no commit of the group: its replies would not leave earlier.
+#[test]
+fn a_group_that_reads_large_values_is_one_commit() {
+    let engine = Limited::new(usize::MAX);
+    let writes = engine.writes.clone();
+    let store = Store::new(Box::new(engine), Fsync::No);
+    store.commit(&mut [set_new("large", 20 << 20)]);
+    let before = writes.load(Ordering::Relaxed);
+    let read_twice = |txn: &mut Txn<'_>| -> Result<(bool, bool), Error> {
+        let was_reached = txn.has_reached_limit();
+        for _ in 0..2 {
+            txn.read(b"large", |_| ())?;
+        }
+        txn.put(b"key", b"value")?;
+        Ok((was_reached, txn.has_reached_limit()))
+    };
+    let mut group: Vec<_> = (0..3).map(|_| Call { call: read_twice, outcome: None }).collect();
+    store.commit(&mut group);
+    for work in group {
+        assert_eq!(work.outcome, Some(Ok((false, true))), "each commit request has a limit of its own");
+    }
+    assert_eq!(writes.load(Ordering::Relaxed) - before, 1);
+}
+
 /// Store under `everysec` with its commit thread; the test begins and ends its syncs.
 struct Syncing {
     store: Arc<Store>,

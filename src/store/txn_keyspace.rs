@@ -97,9 +97,9 @@ impl Keyspace for Txn<'_> {
         self.store().info().capabilities.ordered
     }
 
-    /// Continues an incremental scan as [`Keyspace::walk`]; the first call (cursor 0) also visits all pairs of the
+    /// Continues an incremental scan as [`Keyspace::scan_step`]; the first call (cursor 0) also visits all pairs of the
     /// write set.
-    fn walk(&mut self, cursor: u64, count: usize, visit: &mut VisitEntry<'_>) -> Result<u64, Error> {
+    fn scan_step(&mut self, cursor: u64, count: usize, visit: &mut VisitEntry<'_>) -> Result<u64, Error> {
         let (store, space) = (self.store(), self.space());
         let (write_set, clock) = self.write_set_and_clock();
         if cursor == 0 {
@@ -112,7 +112,7 @@ impl Keyspace for Txn<'_> {
         if write_set.cleared {
             return Ok(0);
         }
-        store.walk(space, cursor, count, &mut |stored, key, value| {
+        store.scan_step(space, cursor, count, &mut |stored, key, value| {
             let entry = match write_set.values.contains_key(stored) {
                 true if cursor == 0 => None,
                 true => write_set.entry(stored, clock),

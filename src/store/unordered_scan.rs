@@ -17,8 +17,8 @@ use std::ops::{ControlFlow, Range};
 
 impl Store {
     /// Runs one step of an incremental scan (SCAN) of a database of an unordered engine: see
-    /// [`Keyspace::walk`](super::Keyspace::walk).
-    pub(super) fn walk_without_order(
+    /// [`Keyspace::scan_step`](super::Keyspace::scan_step).
+    pub(super) fn scan_step_without_order(
         &self,
         space: Database,
         cursor: u64,
@@ -63,7 +63,7 @@ impl Store {
         let (start, mut list) = (next.part(), KeyList::default());
         // The limit also counts keys of other databases, of which there may be many.
         let mut left = count.max(MAX_LOOKUP_KEYS);
-        let end = self.reads.walk_keys(start, &mut |stored| {
+        let end = self.reads.scan_step_keys(start, &mut |stored| {
             if space.decode_key(stored).is_some() {
                 list.push(next, stored);
             }
@@ -153,7 +153,7 @@ mod tests {
             keys.push(key.to_vec());
             ControlFlow::Continue(())
         };
-        let next = store.walk(Database::default(), cursor, count, visit).unwrap();
+        let next = store.scan_step(Database::default(), cursor, count, visit).unwrap();
         (next, keys)
     }
 

@@ -205,13 +205,13 @@ fn what_looks_at_all_keys_passes_over_a_corrupt_value() {
     let (server, port) =
         on_free_port(|port| try_start(dir.path(), &["--metrics", &format!("127.0.0.1:{port}")]));
     let mut client = server.connect();
-    // The key that expires is found by the walk of the start, behind corrupt values or before them.
+    // The key that expires is found by the scan at the start, behind corrupt values or before them.
     let of_0 = FILLERS + 5;
     wait_for(&mut client, &["DBSIZE"], &format!(":{of_0}"));
     assert_names(&ask(&mut client, &[&["GET", "corrupt"]])[0], "corrupt");
     let counted = format!("db0:keys={of_0},expires=1,");
     let begin = Instant::now();
-    // The walk of the start may still be under way on a busy machine.
+    // The scan at the start may still be under way on a busy machine.
     let info = loop {
         let info = text(&client.call(&["INFO"]));
         if info.contains(&counted) || begin.elapsed() > PATIENCE {

@@ -182,7 +182,7 @@ fn a_corrupt_page_of_sqlite_fails_its_own_keys_only() {
     assert!(text(&client.call(&["INFO"])).contains("writes_refused:0"));
 }
 
-/// The walk of a start looks for expiration times in all blocks. It goes on behind a corrupt one, and ends.
+/// The scan at a start looks for expiration times in all blocks. It goes on behind a corrupt one, and ends.
 #[test]
 #[cfg(feature = "fjall")]
 fn active_expiration_goes_on_behind_a_corrupt_block() {

@@ -24,7 +24,7 @@ fn exec_with_late_commit(late: Late) -> (OwnedFrame, OwnedFrame) {
     let reply = proxy.run(|| {
         let server = serve(&prefix);
         let mut client = server.connect();
-        // A server begins with a walk over all keys, which would settle what the commit leaves.
+        // A server begins with a scan of all keys, which would settle what the commit leaves.
         thread::sleep(Duration::from_secs(2));
         for request in [&["MULTI"][..], &["SET", &first, NEW], &["SET", &second, NEW]] {
             client.call(request);

@@ -86,12 +86,12 @@ fn a_pipeline_may_cross_slots() {
 
 /// Every key, each once, over all masters.
 #[test]
-fn a_walk_finds_the_keys_of_all_masters() {
+fn an_incremental_scan_finds_the_keys_of_all_masters() {
     let _cluster = shared();
     if !CLUSTER.has_slots() {
         return;
     }
-    let (_one, _other, mut client, mut beside) = two("walk");
+    let (_one, _other, mut client, mut beside) = two("scan");
     let keys: HashSet<_> = (0..500).map(|number| format!("key:{number}")).collect();
     for key in &keys {
         client.send(request(&["SET", key, "v"]));

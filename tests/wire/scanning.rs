@@ -28,7 +28,7 @@ fn store(client: &mut Client, keys: &HashSet<String>) {
 }
 
 #[test]
-fn a_walk_finds_all_that_stays_while_others_come_and_go() {
+fn an_incremental_scan_finds_all_that_stays_while_others_come_and_go() {
     on_every_store(|running| {
         let mut client = running.connect();
         // Across the size at which a hash table is divided.

@@ -167,12 +167,13 @@ fn set_as<'g>(
     txn.check_key(key)?;
     let start = reply.len();
     if options.which != SetCondition::All || options.get || options.expire == SetExpiry::Keep {
-        let old = txn.entry(key, |old| {
-            if options.get {
+        let old = match options.get {
+            true => txn.entry(key, |old| {
                 reply.bulk_or_null(old.map(|old| old.value));
-            }
-            old.map(|old| old.deadline)
-        });
+                old.map(|old| old.deadline)
+            }),
+            false => txn.peek(key, |old| old.map(|old| old.deadline)),
+        };
         let old = match old {
             // NX and XX need only the existence of the key, not its value.
             Err(error)

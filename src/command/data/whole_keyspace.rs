@@ -22,7 +22,7 @@ pub(in crate::command) const COMMANDS: &[Spec] = &[
         Generic, "1.0.0", "Find keys: KEYS pattern [LIMIT n] [WITHVALUES].")
     .in_categories("keyspace dangerous"),
     cmd!("scan", -2, NO_KEY, Keyspace(scan), READONLY | WHOLE_KEYSPACE;
-        Generic, "2.8.0", "Walk over all keys, some at a time."),
+        Generic, "2.8.0", "Scan all keys, some at a time."),
     cmd!("randomkey", 1, NO_KEY, Keyspace(randomkey), READONLY | WHOLE_KEYSPACE; Generic, "1.0.0", "Get some key."),
     cmd!("dbsize", 1, NO_KEY, Keyspace(dbsize), READONLY | FAST | WHOLE_KEYSPACE;
         Server, "1.0.0", "Count all keys.")
@@ -203,7 +203,7 @@ fn scan(keyspace: &mut dyn Keyspace, args: Args<'_>, reply: &mut Reply) -> Resul
     let options = ScanOptions::parse(args)?;
     let mut elements = reply.aside();
     let mut found = 0;
-    let next = keyspace.walk(cursor, options.count, &mut |key, _| {
+    let next = keyspace.scan_step(cursor, options.count, &mut |key, _| {
         if options.strings && options.pattern.is_none_or(|pattern| glob::matches(pattern, key)) {
             found += 1;
             elements.bulk(key);
@@ -344,13 +344,13 @@ mod tests {
             self.keyspace.is_ordered()
         }
 
-        fn walk(
+        fn scan_step(
             &mut self,
             cursor: u64,
             count: usize,
             visit: &mut VisitEntry<'_>,
         ) -> Result<u64, store::Error> {
-            self.keyspace.walk(cursor, count, visit)
+            self.keyspace.scan_step(cursor, count, visit)
         }
     }
 

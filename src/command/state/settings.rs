@@ -35,8 +35,8 @@ pub struct RuntimeSettings {
     pub timeout: AtomicI64,
     /// Maximum number of unsent reply bytes per client; 0: no limit.
     pub output_buffer_limit: AtomicI64,
-    /// Maximum size in bytes of an incomplete request, and of the requests that a client queues after MULTI. Changes
-    /// apply to each connection from its next request on.
+    /// Maximum size in bytes of an incomplete request; also the maximum memory of the requests that a client queues after
+    /// MULTI, and of the keys that it watches. Changes apply to each connection from its next request on.
     pub query_buffer_limit: AtomicI64,
 }
 

@@ -14,7 +14,7 @@ use super::{
     super::{Batch, KeyRange, VisitPair, VisitValue, WriteOp},
     snapshot::{Snapshots, UndoRecords, View, pause, release},
     table_and_pending::{Cleared, Garbage, State},
-    table_trait::{ByteBudget, Table, WalkControl},
+    table_trait::{ByteBudget, ScanControl, Table},
 };
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use std::{
@@ -72,15 +72,15 @@ struct Clock {
 
 impl Clock {
     #[inline]
-    fn next(&mut self) -> WalkControl {
+    fn next(&mut self) -> ScanControl {
         self.pairs += 1;
         if !self.pairs.is_multiple_of(PAIRS) {
-            return WalkControl::On;
+            return ScanControl::Continue;
         }
         if self.begin.get_or_insert_with(Instant::now).elapsed() < STEP {
-            WalkControl::On
+            ScanControl::Continue
         } else {
-            WalkControl::Pause
+            ScanControl::Pause
         }
     }
 }
@@ -273,12 +273,12 @@ impl<T: Table> SharedTable<T> {
         let mut stopped = false;
         let mut next = |clock: &mut Clock, key: &[u8], value: &[u8]| {
             stopped = visit(key, value).is_break();
-            if stopped { WalkControl::Stop } else { clock.next() }
+            if stopped { ScanControl::Stop } else { clock.next() }
         };
         let settled = self.settling.read();
         let guard = self.lock();
         let (mut clock, mut position) = (Clock::default(), T::Position::default());
-        if !guard.table.walk(range, &mut position, &mut |key, value| next(&mut clock, key, value)) {
+        if !guard.table.scan_step(range, &mut position, &mut |key, value| next(&mut clock, key, value)) {
             drop((guard, settled));
             let _done = between();
             return;
@@ -293,7 +293,7 @@ impl<T: Table> SharedTable<T> {
             let guard = self.lock();
             let (mut clock, mut snapshot) = (Clock::default(), view.lock_snapshot());
             let mut next = |key: &[u8], value: &[u8]| next(&mut clock, key, value);
-            if !snapshot.walk(&guard.table, self.ordered, range, &mut next) {
+            if !snapshot.scan_step(&guard.table, self.ordered, range, &mut next) {
                 break snapshot.take_kept();
             }
         };
@@ -315,10 +315,10 @@ impl<T: Table> SharedTable<T> {
     }
 
     /// Runs one step of an incremental scan, which is no snapshot. Returns `true` if there may be more pairs.
-    pub(in super::super) fn walk(&self, position: &mut T::Position, visit: &mut VisitPair<'_>) -> bool {
-        self.lock().table.walk(KeyRange::ALL, position, &mut |key, value| match visit(key, value) {
-            ControlFlow::Continue(()) => WalkControl::On,
-            ControlFlow::Break(()) => WalkControl::Pause,
+    pub(in super::super) fn scan_step(&self, position: &mut T::Position, visit: &mut VisitPair<'_>) -> bool {
+        self.lock().table.scan_step(KeyRange::ALL, position, &mut |key, value| match visit(key, value) {
+            ControlFlow::Continue(()) => ScanControl::Continue,
+            ControlFlow::Break(()) => ScanControl::Pause,
         })
     }
 

@@ -6,7 +6,7 @@ use super::{
     concurrent::{SharedTable, free_garbage},
     hash_table::HashTable,
     snapshot::View,
-    table_trait::{ByteBudget, Table, WalkControl},
+    table_trait::{ByteBudget, ScanControl, Table},
 };
 use crate::engine::stores::btree::BTree;
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -136,10 +136,10 @@ impl<'t, T: Table> Test<'t, T> {
         let mut left = self.rng.random_range(1..60);
         let guard = self.table.lock();
         let mut snapshot = scan.view.lock_snapshot();
-        let more = snapshot.walk(&guard.table, self.ordered, KeyRange::ALL, &mut |key, value| {
+        let more = snapshot.scan_step(&guard.table, self.ordered, KeyRange::ALL, &mut |key, value| {
             scan.found.push((key.into(), value.into()));
             left -= 1;
-            if left > 0 { WalkControl::On } else { WalkControl::Pause }
+            if left > 0 { ScanControl::Continue } else { ScanControl::Pause }
         });
         if more {
             drop(snapshot);

@@ -1,9 +1,9 @@
 //! Hash table of `map`, in parts that grow one by one.
 
 use super::{
-    ByteBudget, Change, Table, VisitNext, WalkControl, free_in_order,
+    ByteBudget, Change, ScanControl, Table, VisitNext, free_in_order,
     hash_entry::Entry,
-    hash_walk::{KEYS_PER_LOOKUP, visit_part},
+    hash_scan::{KEYS_PER_LOOKUP, visit_part},
 };
 use crate::engine::{KeyRange, VisitValue, WriteOp};
 use hashbrown::{DefaultHashBuilder, HashTable as RawTable, hash_table::IterHash};
@@ -252,14 +252,14 @@ impl Table for HashTable {
         free_in_order(entries, Entry::address, pause);
     }
 
-    fn walk(&self, range: KeyRange<'_>, position: &mut usize, visit: &mut VisitNext<'_>) -> bool {
+    fn scan_step(&self, range: KeyRange<'_>, position: &mut usize, visit: &mut VisitNext<'_>) -> bool {
         if self.is_large() {
             while let Some(part) = self.parts.get(*position) {
                 *position += 1;
                 match visit_part(part, range, visit) {
-                    WalkControl::On => {}
-                    WalkControl::Pause => return *position < PARTS,
-                    WalkControl::Stop => return false,
+                    ScanControl::Continue => {}
+                    ScanControl::Pause => return *position < PARTS,
+                    ScanControl::Stop => return false,
                 }
             }
             return false;
@@ -271,9 +271,9 @@ impl Table for HashTable {
         for part in rest.chunk_by(|(one, _), (next, _)| one == next) {
             *position = part.first().map_or(PARTS, |(part, _)| part + 1);
             match visit_part(part.iter().map(|(_, entry)| *entry), range, visit) {
-                WalkControl::On => {}
-                WalkControl::Pause => return *position < PARTS,
-                WalkControl::Stop => return false,
+                ScanControl::Continue => {}
+                ScanControl::Pause => return *position < PARTS,
+                ScanControl::Stop => return false,
             }
         }
         *position = PARTS;
@@ -371,19 +371,19 @@ mod tests {
     /// pause is requested: it is one read lock and one buffer.
     #[test]
     #[cfg_attr(miri, ignore = "takes too long")]
-    fn a_walk_takes_small_steps_and_goes_on_over_the_split() {
+    fn an_incremental_scan_takes_small_steps_and_survives_the_split() {
         for count in [SPLIT_KEYS - 1, SPLIT_KEYS] {
             let mut map = HashTable::default();
             add(&mut map, 0..count);
-            let (mut position, mut walked) = (0, HashSet::new());
+            let (mut position, mut visited) = (0, HashSet::new());
             for step in 0.. {
-                let before = walked.len();
-                let go_on = map.walk(KeyRange::ALL, &mut position, &mut |key, value| {
+                let before = visited.len();
+                let go_on = map.scan_step(KeyRange::ALL, &mut position, &mut |key, value| {
                     assert_eq!(key, value);
-                    assert!(walked.insert(key.to_vec()), "visited twice");
-                    WalkControl::Pause
+                    assert!(visited.insert(key.to_vec()), "visited twice");
+                    ScanControl::Pause
                 });
-                assert!(walked.len() - before < SPLIT_KEYS / 32, "{} in one step", walked.len() - before);
+                assert!(visited.len() - before < SPLIT_KEYS / 32, "{} in one step", visited.len() - before);
                 if !go_on {
                     break;
                 }
@@ -391,7 +391,7 @@ mod tests {
                     add(&mut map, count..count + SPLIT_KEYS);
                 }
             }
-            assert!((0..count).all(|number| walked.contains(&number.to_be_bytes()[..])));
+            assert!((0..count).all(|number| visited.contains(&number.to_be_bytes()[..])));
         }
     }
 

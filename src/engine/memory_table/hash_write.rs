@@ -3,8 +3,8 @@
 
 use super::{
     hash_entry::Entry,
+    hash_scan::KEYS_PER_LOOKUP,
     hash_table::{HashTable, hash_of},
-    hash_walk::KEYS_PER_LOOKUP,
 };
 use crate::engine::{WriteOp, memory_table::Change};
 use hashbrown::{DefaultHashBuilder, HashTable as RawTable, hash_table::Entry as Slot};

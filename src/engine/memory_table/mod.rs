@@ -5,8 +5,8 @@ mod concurrent;
 #[cfg(test)]
 mod concurrent_scan_tests;
 mod hash_entry;
+mod hash_scan;
 pub(super) mod hash_table;
-mod hash_walk;
 mod hash_write;
 #[cfg(test)]
 mod large_value_tests;
@@ -20,7 +20,7 @@ mod tests;
 use super::{
     Batch, Engine, Error, Info, KeyRange, Location, OpenOptions, Result, VisitPair, VisitValue,
     aof::{self, Aof},
-    walk_at_once,
+    scan_at_once,
 };
 pub(super) use concurrent::{KEYS, SharedTable, free_garbage};
 use std::{
@@ -31,7 +31,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 pub(super) use table_trait::{
-    ByteBudget, Change, SLOW_TO_FREE, Table, VisitNext, WalkControl, free_each, free_in_order,
+    ByteBudget, Change, SLOW_TO_FREE, ScanControl, Table, VisitNext, free_each, free_in_order,
 };
 
 /// Engine that keeps all pairs in one table in memory, and writes to an append-only file unless it has no files.
@@ -118,7 +118,7 @@ impl<T: Table> Shared<T> {
             if let Some(records) = waiting.pop_front() {
                 buffer.extend_from_slice(&records);
             } else {
-                more = self.table.walk(&mut position, &mut |key, value| {
+                more = self.table.scan_step(&mut position, &mut |key, value| {
                     if waiting.back().unwrap_or(buffer).len() >= aof::STEP {
                         waiting.push_back(Vec::new());
                     }
@@ -195,11 +195,11 @@ impl<T: Table> Engine for MemoryEngine<T> {
     }
 
     fn scan_step(&self, position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
-        let Some(mut place) = T::place(position) else { return walk_at_once(self, visit) };
+        let Some(mut place) = T::place(position) else { return scan_at_once(self, visit) };
         if position == 0 {
             self.shared.table.wait_until_settled();
         }
-        let more = self.shared.table.walk(&mut place, visit);
+        let more = self.shared.table.scan_step(&mut place, visit);
         Ok(if more { T::number(&place) } else { 0 })
     }
 

@@ -192,7 +192,7 @@ fn carry_out<T: Table>(queue: Receiver<Task<T::Pair>>, mut piece: T, waste: &Sen
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{super::KeyRange, WalkControl},
+        super::{super::KeyRange, ScanControl},
         *,
     };
     use crate::engine::{memory_table::hash_table::HashTable, stores::btree::BTree};
@@ -203,9 +203,9 @@ mod tests {
 
     fn state<T: Table>(table: &T) -> State {
         let mut state = State::new();
-        table.walk(KeyRange::ALL, &mut T::Position::default(), &mut |key, value| {
+        table.scan_step(KeyRange::ALL, &mut T::Position::default(), &mut |key, value| {
             assert!(state.insert(key.into(), value.into()).is_none(), "a key is there twice");
-            WalkControl::On
+            ScanControl::Continue
         });
         assert_eq!(table.len(), state.len());
         assert!(state.iter().all(|(key, value)| table.get(key) == Some(value)), "a key is not found");

@@ -5,7 +5,7 @@
 
 use super::{
     super::{KeyRange, VisitValue, mutex::lock},
-    table_trait::{ByteBudget, Table, VisitNext, WalkControl},
+    table_trait::{ByteBudget, ScanControl, Table, VisitNext},
 };
 use std::{
     collections::BTreeMap,
@@ -63,7 +63,7 @@ impl<T: Table> Snapshot<T> {
 
     /// Runs the next step of the scan of the snapshot: calls `visit` for pairs in `range` until it asks for a pause or
     /// a stop. Returns `true` if there may be more pairs.
-    pub(super) fn walk(
+    pub(super) fn scan_step(
         &mut self,
         table: &T,
         ordered: bool,
@@ -72,13 +72,13 @@ impl<T: Table> Snapshot<T> {
     ) -> bool {
         let Self { position, kept, cleared } = self;
         let table = cleared.as_deref().unwrap_or(table);
-        table.walk(range, position, &mut |key, value| {
-            if ordered && visit_before(key, range, kept, visit) == WalkControl::Stop {
-                return WalkControl::Stop;
+        table.scan_step(range, position, &mut |key, value| {
+            if ordered && visit_before(key, range, kept, visit) == ScanControl::Stop {
+                return ScanControl::Stop;
             }
             match kept.remove(key) {
                 Some(Some(kept)) => visit(key, &kept),
-                Some(None) => WalkControl::On,
+                Some(None) => ScanControl::Continue,
                 None => visit(key, value),
             }
         })
@@ -104,18 +104,18 @@ fn visit_before(
     range: KeyRange<'_>,
     kept: &mut UndoRecords,
     visit: &mut VisitNext<'_>,
-) -> WalkControl {
+) -> ScanControl {
     while let Some(first) = kept.first_entry()
         && &**first.key() < key
     {
         if let (key, Some(value)) = first.remove_entry()
             && range.contains(&key)
-            && visit(&key, &value) == WalkControl::Stop
+            && visit(&key, &value) == ScanControl::Stop
         {
-            return WalkControl::Stop;
+            return ScanControl::Stop;
         }
     }
-    WalkControl::On
+    ScanControl::Continue
 }
 
 type Shared<T> = Arc<Mutex<Snapshot<T>>>;

@@ -4,9 +4,9 @@ use super::super::{KeyRange, VisitValue, WriteOp};
 
 /// Continuation of a scan after a visited pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum WalkControl {
+pub(in super::super) enum ScanControl {
     /// The scan continues with the next pair.
-    On,
+    Continue,
     /// The scan pauses at the next position from which it can continue later. The pairs before that position follow.
     Pause,
     /// End of the scan: no pair may follow.
@@ -61,7 +61,7 @@ pub(in super::super) fn free_each<P>(pieces: impl IntoIterator<Item = P>, pause:
 pub(in super::super) const SLOW_TO_FREE: usize = 4 << 20;
 
 /// Callback that receives a key and its value, both borrowed for the call.
-pub(in super::super) type VisitNext<'v> = dyn FnMut(&[u8], &[u8]) -> WalkControl + 'v;
+pub(in super::super) type VisitNext<'v> = dyn FnMut(&[u8], &[u8]) -> ScanControl + 'v;
 
 /// Put or removal of a pair of a table.
 pub(in super::super) struct Change<P> {
@@ -141,7 +141,12 @@ pub(in super::super) trait Table: Default + Send + Sync + 'static {
     /// Continues a scan of the pairs of `range` at `position`, in the table's order; the table may change between
     /// two steps. Returns `true` if there may be more pairs. A complete scan visits every key that existed
     /// throughout, once.
-    fn walk(&self, range: KeyRange<'_>, position: &mut Self::Position, visit: &mut VisitNext<'_>) -> bool;
+    fn scan_step(
+        &self,
+        range: KeyRange<'_>,
+        position: &mut Self::Position,
+        visit: &mut VisitNext<'_>,
+    ) -> bool;
 
     /// Returns the scan position with the given number, or `None` if this table's positions have no numbers: 0 is
     /// before all pairs, and any other number up to `u64::MAX` is a position, too.

@@ -4,7 +4,7 @@ use crate::engine::{
     Capabilities, Check, Compression, Family, FsyncSupport, Info, KeyRange, Kind, OpenFiles, Status,
     VisitValue, WriteOp, Writers, aof,
     memory_table::{
-        ByteBudget, MemoryEngine, SLOW_TO_FREE, Table, VisitNext, WalkControl, free_each, free_in_order,
+        ByteBudget, MemoryEngine, SLOW_TO_FREE, ScanControl, Table, VisitNext, free_each, free_in_order,
     },
 };
 use smallvec::SmallVec;
@@ -154,7 +154,12 @@ impl Table for BTree {
         free_in_order(values, |value| value.as_ptr().addr(), pause);
     }
 
-    fn walk(&self, range: KeyRange<'_>, position: &mut Self::Position, visit: &mut VisitNext<'_>) -> bool {
+    fn scan_step(
+        &self,
+        range: KeyRange<'_>,
+        position: &mut Self::Position,
+        visit: &mut VisitNext<'_>,
+    ) -> bool {
         let start = position.as_deref().map_or(range.start, Bound::Excluded);
         // `BTreeMap::range` panics if the start is behind the end.
         if (KeyRange { start, end: range.end }).is_empty() {
@@ -162,12 +167,12 @@ impl Table for BTree {
         }
         for (key, value) in self.0.range::<[u8], _>((start, range.end)) {
             match visit(key, value) {
-                WalkControl::On => {}
-                WalkControl::Pause => {
+                ScanControl::Continue => {}
+                ScanControl::Pause => {
                     *position = Some(key.clone());
                     return true;
                 }
-                WalkControl::Stop => return false,
+                ScanControl::Stop => return false,
             }
         }
         false

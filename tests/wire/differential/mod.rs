@@ -76,7 +76,7 @@ fn compare_one(request: &Request, ours: &[u8], theirs: &[u8], position: usize) {
     }
     let ordered = |reply: &[u8]| {
         let comparable = match reply {
-            // A walk in one step: its keys, behind the cursor.
+            // An incremental scan in one step: its keys, behind the cursor.
             [b'*', ..] if request.is_unordered() => match reply.strip_prefix(b"*2\r\n$1\r\n0\r\n") {
                 Some(keys) if keys.starts_with(b"*") => sorted(keys),
                 _ => sorted(reply),

@@ -252,7 +252,7 @@ fn a_client_watches_no_more_keys_than_its_buffer_holds() {
     let mut client = running.connect();
     let key = |name: &str| name.repeat(300_000);
     assert_eq!(ask(&mut client, &["WATCH", &key("a")]), b"+OK\r\n");
-    let refused = b"-ERR the watched keys are larger than --client-query-buffer-limit\r\n";
+    let refused = b"-ERR the watched keys need more memory than --client-query-buffer-limit\r\n";
     assert_eq!(ask(&mut client, &["WATCH", &key("b")]), refused);
     assert_eq!(ask(&mut client, &["UNWATCH"]), b"+OK\r\n");
     assert_eq!(ask(&mut client, &["WATCH", &key("b")]), b"+OK\r\n");
@@ -269,6 +269,6 @@ fn short_requests_of_a_transaction_count_with_their_memory() {
     let mut client = running.connect();
     assert_eq!(ask(&mut client, &["MULTI"]), b"+OK\r\n");
     let found = exchange(&mut client, "PING\r\n".repeat(50_000).as_bytes(), 50_000);
-    let refused = b"-ERR the transaction is larger than --client-query-buffer-limit\r\n";
+    let refused = b"-ERR the transaction needs more memory than --client-query-buffer-limit\r\n";
     assert!(found[..30_000].iter().all(|reply| reply == b"+QUEUED\r\n") && found.last().unwrap() == refused);
 }

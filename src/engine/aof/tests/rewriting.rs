@@ -49,8 +49,8 @@ fn a_rewritten_log_holds_the_same_and_is_smaller() {
 }
 
 #[test]
-fn writes_between_the_steps_of_the_walk_are_kept() {
-    let behind = batch(&[put(b"\x01", b"behind the walk")]);
+fn writes_between_the_steps_of_the_scan_are_kept() {
+    let behind = batch(&[put(b"\x01", b"behind the scan")]);
     let ahead = batch(&[put(b"\x70new", b"ahead of it"), delete(b"\x60")]);
     let both = batch(&[delete(b"\x00"), put(b"\x50", b""), delete(b"\x02"), put(b"\x71", b"1")]);
     let clear = batch(&[put(b"\x72", b"gone"), WriteOp::Clear, put(b"\x73", b"stays")]);

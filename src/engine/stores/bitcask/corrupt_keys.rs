@@ -11,7 +11,7 @@ use crate::engine::{
     Error, KeyRange, Result, WriteOp,
     aof::{ReplayEnd, Restored, corrupt_values},
     key_value_headers,
-    memory_table::{Table, WalkControl},
+    memory_table::{ScanControl, Table},
 };
 use std::{collections::BTreeSet, path::Path};
 
@@ -80,21 +80,21 @@ impl Corrupt {
         for &id in &self.segments {
             let segment = Segment::sealed(directory, id, &files)?;
             let mut unread = None;
-            table.walk(KeyRange::ALL, &mut Default::default(), &mut |key, place| {
+            table.scan_step(KeyRange::ALL, &mut Default::default(), &mut |key, place| {
                 let place = ValuePosition::of(place).filter(|place| place.segment == id);
                 let Some(Err(error)) = place.map(|place| segment.read(place, &mut buffer).map(drop)) else {
-                    return WalkControl::On;
+                    return ScanControl::Continue;
                 };
                 let error = error.of_value(0, key, true);
                 if !error.is_corruption() {
                     unread = Some(error);
-                    return WalkControl::Stop;
+                    return ScanControl::Stop;
                 }
                 count += 1;
                 if names.len() < MAX_NAMED_KEYS {
                     names.push(error.to_string());
                 }
-                WalkControl::On
+                ScanControl::Continue
             });
             if let Some(error) = unread {
                 return Err(error);

@@ -178,8 +178,13 @@ impl Table for KeyTable {
         self.map.free(pause);
     }
 
-    fn walk(&self, range: KeyRange<'_>, position: &mut Self::Position, visit: &mut VisitNext<'_>) -> bool {
-        self.map.walk(range, position, visit)
+    fn scan_step(
+        &self,
+        range: KeyRange<'_>,
+        position: &mut Self::Position,
+        visit: &mut VisitNext<'_>,
+    ) -> bool {
+        self.map.scan_step(range, position, visit)
     }
 
     fn place(number: u64) -> Option<Self::Position> {

@@ -125,7 +125,7 @@ impl Engine for Bitcask {
     fn scan_step(&self, position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
         let mut failed = None;
         let next =
-            self.files.walk(position, &mut |key, value| up_to_error(&mut failed, key, value, visit))?;
+            self.files.scan_step(position, &mut |key, value| up_to_error(&mut failed, key, value, visit))?;
         failed.map_or(Ok(next), Err)
     }
 
@@ -133,12 +133,12 @@ impl Engine for Bitcask {
         self.files.table.look(|table| table.position_number(key))
     }
 
-    fn walk_each(&self, position: u64, visit: &mut VisitEach<'_>) -> Result<u64> {
-        self.files.walk(position, visit)
+    fn scan_step_each(&self, position: u64, visit: &mut VisitEach<'_>) -> Result<u64> {
+        self.files.scan_step(position, visit)
     }
 
-    fn walk_keys(&self, position: u64, visit: &mut VisitKey<'_>) -> Result<u64> {
-        Ok(self.files.walk_keys(position, visit))
+    fn scan_step_keys(&self, position: u64, visit: &mut VisitKey<'_>) -> Result<u64> {
+        Ok(self.files.scan_step_keys(position, visit))
     }
 
     fn count(&self) -> Result<u64> {

@@ -99,6 +99,9 @@ impl Listing {
         }
         listing.drop_empty(path)?;
         listing.check_for_gaps(path)?;
+        if manifest.is_none() {
+            listing.drop_stand_ins(path)?;
+        }
         listing.drop_stray_hints();
         Ok(listing)
     }
@@ -144,10 +147,26 @@ impl Listing {
         let mut pairs = self.segments.array_windows();
         let gap = pairs.find(|[one, next]| *next > self.newest && one + 1 != *next);
         match gap {
+            Some([one, _]) if self.newest == 0 => Err(missing_segment(path, one + 1, NEWER_UNLISTED)),
             Some([one, _]) => Err(missing_segment(path, one + 1, "but newer ones are")),
             None if self.segments.is_empty() => Err(missing_segment(path, 1, "nor is any other")),
             None => Ok(()),
         }
+    }
+
+    /// Moves the files without a byte that a user has put in place of merged segments, because the manifest was lost
+    /// ([`NEWER_UNLISTED`]), to the list of leftovers. The last segment may be one whose creation was interrupted.
+    fn drop_stand_ins(&mut self, path: &Path) -> Result<()> {
+        let Some(last) = self.segments.pop() else { return Ok(()) };
+        for id in std::mem::take(&mut self.segments) {
+            let at = path_of(path, id);
+            match fs::metadata(&at).map_err(Error::io("read", at))?.len() {
+                0 => self.leftovers.push(name_of(id)),
+                _ => self.segments.push(id),
+            }
+        }
+        self.segments.push(last);
+        Ok(())
     }
 
     /// Moves the names of the hint files whose segments do not exist to the list of leftovers, the files that a start
@@ -162,6 +181,11 @@ impl Listing {
         self.segments.split_last().map_or((&[], 1), |(last, sealed)| (sealed, *last))
     }
 }
+
+/// Reason to expect a segment that no manifest lists, with advice for a directory whose manifest is lost: a merge on a
+/// nearly full disk may have removed a segment between others.
+const NEWER_UNLISTED: &str =
+    "but newer ones are; if you are sure that a merge has removed it, put an empty file there, else";
 
 /// Returns the error that the file of segment `id` is missing. `though` is its text that says why the segment was
 /// expected.

@@ -38,7 +38,7 @@ pub(super) struct Files {
     pub(super) segments: Segments,
     pub(super) space: Space,
     pub(super) last_search: LastSearch,
-    /// `true` if there are no clients, so that a merge need not pause for them (`kvbench compact`).
+    /// `true` if there are no clients, so that a merge need not pause for them (compaction by `kvbench bench`).
     pub(super) is_compacting: AtomicBool,
     /// Number of segment files that are kept open, and its maximum.
     open: Arc<OpenFiles>,
@@ -202,8 +202,9 @@ impl Files {
         outcome
     }
 
-    /// Continues an incremental scan at `position`: implements [`Engine::walk_each`](crate::engine::Engine::walk_each).
-    pub(super) fn walk(&self, position: u64, visit: &mut VisitEach<'_>) -> Result<u64> {
+    /// Continues an incremental scan at `position`: implements
+    /// [`Engine::scan_step_each`](crate::engine::Engine::scan_step_each).
+    pub(super) fn scan_step(&self, position: u64, visit: &mut VisitEach<'_>) -> Result<u64> {
         let Some(mut place) = KeyTable::place(position) else { return Ok(0) };
         if position == 0 {
             self.table.wait_until_settled();
@@ -211,7 +212,7 @@ impl Files {
         let mut pause = false;
         loop {
             let (view, mut gathered) = (self.segments.view(), Gathered::default());
-            let more = self.table.walk(&mut place, &mut |key, place| {
+            let more = self.table.scan_step(&mut place, &mut |key, place| {
                 gathered.add(key, place);
                 ControlFlow::Break(())
             });
@@ -226,8 +227,8 @@ impl Files {
     }
 
     /// Continues an incremental scan at `position` without reading values: implements
-    /// [`Engine::walk_keys`](crate::engine::Engine::walk_keys).
-    pub(super) fn walk_keys(&self, position: u64, visit: &mut VisitKey<'_>) -> u64 {
+    /// [`Engine::scan_step_keys`](crate::engine::Engine::scan_step_keys).
+    pub(super) fn scan_step_keys(&self, position: u64, visit: &mut VisitKey<'_>) -> u64 {
         let Some(mut place) = KeyTable::place(position) else { return 0 };
         if position == 0 {
             self.table.wait_until_settled();
@@ -235,7 +236,7 @@ impl Files {
         let mut pause = false;
         loop {
             // Pauses after each part, because the table is locked meanwhile.
-            let more = self.table.walk(&mut place, &mut |key, _| {
+            let more = self.table.scan_step(&mut place, &mut |key, _| {
                 pause |= visit(key).is_break();
                 ControlFlow::Break(())
             });

@@ -187,8 +187,8 @@ impl Cluster {
     /// Visits the pairs of this store slot by slot, from hash slot `first` on. After `visit` breaks, visits the rest of
     /// the slot and returns the next slot; returns 0 at the end. Every key that exists throughout the scan is visited,
     /// also if its slot migrates.
-    pub fn walk(&self, first: u16, visit: &mut VisitPair<'_>) -> Result<u16> {
-        self.walk_slots(first, |keys: &[Vec<u8>]| {
+    pub fn scan_step(&self, first: u16, visit: &mut VisitPair<'_>) -> Result<u16> {
+        self.scan_slots(first, |keys: &[Vec<u8>]| {
             let mut paused = ControlFlow::Continue(());
             for keys in keys.chunks(MAX_STEP_KEYS) {
                 let values = self.values(keys)?;
@@ -204,9 +204,9 @@ impl Cluster {
         })
     }
 
-    /// Visits the keys of the slots that [`Cluster::walk`] visits, without reading their values.
-    pub fn walk_keys(&self, first: u16, visit: &mut VisitKey<'_>) -> Result<u16> {
-        self.walk_slots(first, |keys: &[Vec<u8>]| {
+    /// Visits the keys of the slots that [`Cluster::scan_step`] visits, without reading their values.
+    pub fn scan_step_keys(&self, first: u16, visit: &mut VisitKey<'_>) -> Result<u16> {
+        self.scan_slots(first, |keys: &[Vec<u8>]| {
             let mut paused = ControlFlow::Continue(());
             for key in keys {
                 if visit(key).is_break() {
@@ -219,7 +219,7 @@ impl Cluster {
 
     /// Calls `visit` with the keys of each hash slot of this store, from slot `first` on, until `visit` breaks. Returns
     /// the next slot, or 0 at the end.
-    fn walk_slots(
+    fn scan_slots(
         &self,
         first: u16,
         mut visit: impl FnMut(&[Vec<u8>]) -> Result<ControlFlow<()>>,

@@ -104,11 +104,11 @@ impl Engine for Redis {
     /// Continues an incremental scan at `position`, which is a hash slot, and returns the slot to continue from; 0 at
     /// the end.
     fn scan_step(&self, position: u64, visit: &mut VisitPair<'_>) -> Result<u64> {
-        self.0.walk(slot_of(position), visit).map(u64::from)
+        self.0.scan_step(slot_of(position), visit).map(u64::from)
     }
 
-    fn walk_keys(&self, position: u64, visit: &mut VisitKey<'_>) -> Result<u64> {
-        self.0.walk_keys(slot_of(position), visit).map(u64::from)
+    fn scan_step_keys(&self, position: u64, visit: &mut VisitKey<'_>) -> Result<u64> {
+        self.0.scan_step_keys(slot_of(position), visit).map(u64::from)
     }
 
     fn scan_part(&self, key: &[u8]) -> u64 {

@@ -67,14 +67,14 @@ fn corrupt_value_is_an_error_and_never_another_value() {
 
 /// Returns the keys whose values a scan cannot read. Asserts that an incremental scan reports the same keys.
 fn unreadable_keys(engine: &Bitcask) -> Vec<Vec<u8>> {
-    let (mut scanned, mut walked) = (Vec::new(), Vec::new());
+    let (mut scanned, mut pairs_of_steps) = (Vec::new(), Vec::new());
     let note = |keys: &mut Vec<Vec<u8>>, key: &[u8], value: Result<&[u8]>| {
         keys.extend(value.is_err().then(|| key.to_vec()));
         ControlFlow::Continue(())
     };
     engine.scan_each(KeyRange::ALL, &mut |key, value| note(&mut scanned, key, value)).unwrap();
-    assert_eq!(engine.walk_each(0, &mut |key, value| note(&mut walked, key, value)).unwrap(), 0);
-    assert_eq!(scanned, walked);
+    assert_eq!(engine.scan_step_each(0, &mut |key, value| note(&mut pairs_of_steps, key, value)).unwrap(), 0);
+    assert_eq!(scanned, pairs_of_steps);
     scanned
 }
 

@@ -78,6 +78,31 @@ fn backup_without_the_manifest_is_refused_and_left_alone() {
 }
 
 #[test]
+fn lost_manifest_of_segments_with_a_gap_can_be_made_again() {
+    let mut store = Store::new();
+    (0..3u8).for_each(|key| {
+        store.put(&[key], b"value");
+        store.roll();
+    });
+    assert!(store.merge(2));
+    store.shut(true);
+    assert!(!store.segments().contains(&2) && store.segments()[0] == 1);
+    fs::remove_file(store.path().join(MANIFEST)).unwrap();
+    fs::write(store.path().join("bitcask.lock"), "").unwrap();
+    all_say(&store, "0000000002.segment is not there");
+    all_say(&store, "a merge has removed it");
+    // Follows the advice of the error.
+    let stand_in = path_of(&store.path(), 2);
+    fs::write(&stand_in, "").unwrap();
+    assert_eq!(check(&store.path()).map(drop).map_err(|error| error.to_string()), Ok(()));
+    store.open();
+    store.check();
+    assert!(!stand_in.exists());
+    store.reopen(true);
+    store.check();
+}
+
+#[test]
 fn damaged_manifest_is_named() {
     let mut store = filled();
     store.shut(true);

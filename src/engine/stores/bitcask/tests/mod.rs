@@ -112,8 +112,8 @@ impl Store {
     /// without values, a count and reads.
     fn check(&self) {
         assert_eq!(all(self.engine()), self.model);
-        assert_eq!(walked(self.engine()), self.model);
-        assert!(walked_keys(self.engine()).iter().eq(self.model.keys()));
+        assert_eq!(pairs_of_steps(self.engine()), self.model);
+        assert!(keys_of_steps(self.engine()).iter().eq(self.model.keys()));
         assert_eq!(self.engine().count().unwrap(), self.model.len() as u64);
         let keys: Vec<&[u8]> = self.model.keys().map(Vec::as_slice).chain([&b"absent"[..]]).collect();
         let mut values = self.model.values();
@@ -143,7 +143,7 @@ fn all(engine: &Bitcask) -> Model {
     found
 }
 
-fn walked(engine: &Bitcask) -> Model {
+fn pairs_of_steps(engine: &Bitcask) -> Model {
     let (mut found, mut position) = (Model::new(), 0);
     loop {
         let mut add = |key: &[u8], value: &[u8]| {
@@ -157,14 +157,14 @@ fn walked(engine: &Bitcask) -> Model {
     }
 }
 
-fn walked_keys(engine: &Bitcask) -> BTreeSet<Vec<u8>> {
+fn keys_of_steps(engine: &Bitcask) -> BTreeSet<Vec<u8>> {
     let (mut found, mut position) = (BTreeSet::new(), 0);
     loop {
         let mut add = |key: &[u8]| {
             assert!(found.insert(key.to_vec()), "visited twice");
             ControlFlow::Break(())
         };
-        position = engine.walk_keys(position, &mut add).unwrap();
+        position = engine.scan_step_keys(position, &mut add).unwrap();
         if position == 0 {
             return found;
         }

@@ -1,6 +1,6 @@
 //! Scan of one part of the map.
 
-use super::{super::KeyRange, VisitNext, WalkControl, hash_entry::Entry};
+use super::{super::KeyRange, ScanControl, VisitNext, hash_entry::Entry};
 use std::hint::black_box;
 
 /// Number of keys or entries of a table whose memory is fetched together, so that the memory accesses overlap.
@@ -12,10 +12,10 @@ pub(super) fn visit_part<'e>(
     part: impl IntoIterator<Item = &'e Entry>,
     range: KeyRange<'_>,
     visit: &mut VisitNext<'_>,
-) -> WalkControl {
+) -> ScanControl {
     let mut part = part.into_iter();
     let mut together = [None; KEYS_PER_LOOKUP];
-    let mut after = WalkControl::On;
+    let mut after = ScanControl::Continue;
     loop {
         // Overlaps memory accesses, as in `HashTable::fetch`.
         let count = together.iter_mut().zip(&mut part).map(|(place, entry)| *place = Some(entry)).count();
@@ -23,9 +23,9 @@ pub(super) fn visit_part<'e>(
         black_box(entries().fold(0, |sum, entry: &&Entry| sum ^ entry.first()));
         for (key, value) in entries().map(|entry| entry.pair()).filter(|(key, _)| range.contains(key)) {
             match visit(key, value) {
-                WalkControl::On => {}
-                WalkControl::Pause => after = WalkControl::Pause,
-                WalkControl::Stop => return WalkControl::Stop,
+                ScanControl::Continue => {}
+                ScanControl::Pause => after = ScanControl::Pause,
+                ScanControl::Stop => return ScanControl::Stop,
             }
         }
         if count < KEYS_PER_LOOKUP {
