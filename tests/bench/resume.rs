@@ -167,6 +167,21 @@ fn another_program_of_the_same_commit_does_not_complete_it() {
     }
 }
 
+/// The file of another program that measures a store may have changed, while this one has not.
+#[test]
+fn another_program_of_a_store_does_not_complete_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--stores", "map", "--operations", "10", "--keys", "1000"];
+    let mut run = result_of(dir.path(), &flags);
+    assert!(run.environment.programs.is_empty(), "{:?}", run.environment.programs);
+    run.environment.programs.insert("map".to_owned(), 1);
+    fs::write(dir.path().join("result.json"), serde_json::to_vec(&run).unwrap()).unwrap();
+    let refused = bench(dir.path(), &[&flags[..], &["--resume"]].concat());
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    let expected = "another build of the program of a store";
+    assert!(stderr(&refused).contains(expected), "{}", stderr(&refused));
+}
+
 /// A run that was killed leaves its keys on an external server. The flag that removes them, which the refusal names, does
 /// not make the run another one.
 #[test]

@@ -258,6 +258,33 @@ fn a_failed_job_leaves_no_keys_on_the_target() {
     assert_eq!(server.connect().call(&["DBSIZE"]), OwnedFrame::Integer(0));
 }
 
+/// Stands between clients and a server, and replies to each FLUSHDB that it is refused.
+fn keeper(server: SocketAddr) -> SocketAddr {
+    let flushes = Arc::new(AtomicBool::new(false));
+    let sees = Arc::clone(&flushes);
+    proxy(
+        server,
+        move |bytes| sees.store(bytes.starts_with(b"*1\r\n$7\r\nFLUSHDB\r\n"), SeqCst),
+        move |bytes| {
+            if flushes.load(SeqCst) && bytes.starts_with(b"+OK\r\n") {
+                bytes[..5].copy_from_slice(b"-NO\r\n");
+            }
+        },
+    )
+}
+
+/// FLUSHDB comes after all measurements.
+#[test]
+fn a_target_that_cannot_be_emptied_keeps_its_result() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--path", ":memory:"]);
+    let address = keeper(server.address).to_string();
+    let run = result_of(dir.path(), &["--target", &address, "--operations", "100", "--keys", "100"]);
+    let measured = measurement(&run.samples[0].outcome);
+    assert_eq!(measured.operations, 100);
+    assert!(measured.warnings.iter().any(|text| text.contains("FLUSHDB")), "{:?}", measured.warnings);
+}
+
 /// A server that errs while it warms up is not sound; what others do to this machine is nobody's.
 #[test]
 fn a_fault_of_the_warm_up_is_a_fault_over_the_wire_too() {

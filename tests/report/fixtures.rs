@@ -45,6 +45,7 @@ pub fn run(suite: &str, repetitions: u32) -> Run {
             load_average: Some(0.12),
             commit: Some("0123abc".to_owned()),
             program: None,
+            programs: BTreeMap::new(),
             rustc: Some("rustc 1.95.0".to_owned()),
             libraries: libraries.map(|(engine, library)| (engine.to_owned(), library.to_owned())).into(),
             memory_limit_bytes: None,

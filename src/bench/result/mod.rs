@@ -126,6 +126,10 @@ pub struct Environment {
     /// versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<u32>,
+    /// CRC-32 of the file of each other program that measures a store in place of kvbench itself, by the store's name;
+    /// empty in results of older versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub programs: BTreeMap<String, u32>,
     /// Version of the Rust compiler that built kvbench.
     pub rustc: Option<String>,
     /// Library and version of each measured engine, by its name; of another server program its version.
@@ -200,8 +204,8 @@ pub struct Sample {
     /// Metrics of the repetition, or the reason why there are none.
     pub outcome: Outcome,
     /// CPU time that other processes and virtual machines took during the repetition, with its load; absent if unknown.
-    /// With `rate_search`, the largest of the trials that decided the rate: those of the highest rate that was kept and of
-    /// the lowest that was too high, and the longer ones.
+    /// With `rate_search`, the largest of the trials that decided the rate: the trial in which the highest rate was kept,
+    /// those of the lowest that was too high, and the longer ones.
     #[serde(default)]
     pub disturbance: Option<Disturbance>,
 }
@@ -337,10 +341,13 @@ impl Run {
         })
     }
 
-    /// Returns the reason why the store does not support the cell with the id `cell`, or `None` if it does.
+    /// Returns the reason why the store does not support the cell with the id `cell`, or `None` if it does. A disturbed
+    /// repetition counts only if all are disturbed: other programs may have kept a search from finding a rate.
     pub fn unsupported(&self, cell: &str) -> Option<&str> {
-        let mut outcomes = self.samples.iter().filter(|sample| sample.cell == cell).map(|s| &s.outcome);
-        outcomes.find_map(|outcome| match outcome {
+        let own = || self.samples.iter().filter(|sample| sample.cell == cell);
+        let is_calm = |sample: &Sample| sample.outcome.failure().is_none() && !self.is_disturbed(sample);
+        let has_calm = own().any(is_calm);
+        own().filter(|sample| !has_calm || is_calm(sample)).find_map(|sample| match &sample.outcome {
             Outcome::Unsupported(reason) => Some(reason.as_str()),
             _ => None,
         })
@@ -350,5 +357,39 @@ impl Run {
     /// `cell`.
     pub fn has(&self, cell: &str, repetition: u32) -> bool {
         self.samples.iter().any(|sample| sample.cell == cell && sample.repetition == repetition)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the reason why the cell of `outcomes` is not supported. Each outcome has the share of the CPUs that other
+    /// programs took, of which 10% are allowed.
+    fn unsupported(outcomes: [(&Outcome, f64); 2]) -> Option<String> {
+        let samples = outcomes.map(|(outcome, foreign)| Sample {
+            cell: "cell".into(),
+            repetition: 0,
+            outcome: outcome.clone(),
+            disturbance: Some(Disturbance { foreign, stolen: 0.0 }),
+        });
+        let run = serde_json::json!({
+            "schema": 4, "version": "", "started": "", "command": [], "suite": null,
+            "environment": Environment { foreign_limit: Some(0.1), ..Environment::default() },
+            "cells": [], "repetitions": 1, "samples": samples, "finished": true,
+        });
+        let run: Run = serde_json::from_value(run).unwrap();
+        run.unsupported("cell").map(str::to_owned)
+    }
+
+    #[test]
+    fn a_disturbed_search_without_a_rate_does_not_hide_a_calm_one() {
+        let measured = Outcome::Measured(Measurement { operations: 1, ..Measurement::default() });
+        let [one, other] = ["one", "other"].map(|reason| Outcome::Unsupported(reason.into()));
+        assert_eq!(unsupported([(&one, 0.4), (&measured, 0.0)]), None);
+        assert_eq!(unsupported([(&one, 0.4), (&other, 0.0)]).as_deref(), Some("other"));
+        assert_eq!(unsupported([(&measured, 0.4), (&one, 0.4)]).as_deref(), Some("one"));
+        assert_eq!(unsupported([(&measured, 0.0), (&one, 0.0)]).as_deref(), Some("one"));
+        assert_eq!(unsupported([(&measured, 0.4), (&one, 0.0)]).as_deref(), Some("one"));
     }
 }

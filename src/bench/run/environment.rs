@@ -9,10 +9,10 @@ use crate::{
         plan::options::RunConditions,
         result::{Access, Cell, CellKind, Environment},
     },
-    engine::{machine_memory::machine_bytes, synthetic},
+    engine::{Kind, machine_memory::machine_bytes, synthetic},
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     io::{self, Write},
     path::Path,
@@ -53,6 +53,7 @@ pub fn describe(directory: &Path, cells: &[Cell], conditions: &RunConditions) ->
         load_average: read("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok()),
         commit: option_env!("KVBENCH_COMMIT").map(Into::into),
         program: stored_calibration::program().ok(),
+        programs: programs(cells),
         rustc: option_env!("KVBENCH_RUSTC").map(Into::into),
         libraries: libraries(cells),
         memory_limit_bytes: conditions.memory_limit,
@@ -82,6 +83,19 @@ fn libraries(cells: &[Cell]) -> BTreeMap<String, String> {
         libraries.extend(version.map(|version| (target.store.clone(), version)));
     }
     libraries
+}
+
+/// Returns the CRC-32 of each other program that measures a store of `cells` in place of this one, by the store's name:
+/// see [`Kind::in_program`]. Programs that cannot be read are left out.
+pub(super) fn programs(cells: &[Cell]) -> BTreeMap<String, u32> {
+    // The stores of a duel are measured by the two programs that it compares.
+    let targets = cells.iter().map(|cell| &cell.target).filter(|target| target.side.is_none());
+    let stores: BTreeSet<_> = targets.map(|target| target.store.as_str()).collect();
+    let checksum = |store: &str| {
+        let program = Kind::find(store)?.program?;
+        Some((store.to_owned(), stored_calibration::checksum(program).ok()?))
+    };
+    stores.into_iter().filter_map(checksum).collect()
 }
 
 /// Returns `true` if measurements of both environments may be in one result: CPU model, number of cores, memory,
@@ -224,10 +238,12 @@ fn warnings(environment: &Environment, cells: &[Cell], conditions: &RunCondition
 }
 
 /// Returns a warning if the data of a cell take more than half of the memory, unless the user gave `--keys`, and one if
-/// they exceed the engines' cache, unless the user gave `--keys` or `--cache-size`.
+/// they exceed the engines' cache, unless the user gave `--keys` or `--cache-size`. Data of external servers do not count.
 fn data_size_warnings(environment: &Environment, cells: &[Cell], conditions: &RunConditions) -> Vec<String> {
     let mut warnings = Vec::new();
-    let largest = cells.iter().map(|cell| cell.workload.most_bytes()).fold(0.0, f64::max);
+    // Memory and cache of a server that was already running are not known.
+    let cells = || cells.iter().filter(|cell| cell.target.address.is_none());
+    let largest = cells().map(|cell| cell.workload.most_bytes()).fold(0.0, f64::max);
     if let Some(total) = environment
         .usable_memory_bytes()
         .filter(|total| !conditions.keys_are_explicit && largest > 0.5 * *total as f64)
@@ -239,9 +255,7 @@ fn data_size_warnings(environment: &Environment, cells: &[Cell], conditions: &Ru
             gib(total as f64)
         ));
     }
-    // The cache size of a server that was already running is unknown.
-    let ours = cells.iter().filter(|cell| cell.target.persistent && cell.target.address.is_none());
-    let cache = ours.map(|cell| cell.target.cache_bytes).max();
+    let cache = cells().filter(|cell| cell.target.persistent).map(|cell| cell.target.cache_bytes).max();
     let is_asked = conditions.keys_are_explicit || conditions.cache_is_explicit;
     if let Some(cache) = cache.filter(|cache| !is_asked && largest > *cache as f64) {
         warnings.push(format!(
@@ -308,6 +322,15 @@ mod tests {
         assert_eq!(count(RunConditions::default()), 2);
         assert_eq!(count(RunConditions { cache_is_explicit: true, ..RunConditions::default() }), 1);
         assert_eq!(count(RunConditions { keys_are_explicit: true, ..RunConditions::default() }), 0);
+    }
+
+    #[test]
+    fn data_of_an_external_server_need_no_memory_of_this_machine() {
+        let mut cells =
+            suites::plan(&Options { keys: Some(10_000_000), ..Options::default() }).unwrap().cells;
+        cells.iter_mut().for_each(|cell| cell.target.address = Some("127.0.0.1:1".into()));
+        let environment = Environment { cores: 1, memory_bytes: Some(1 << 30), ..Environment::default() };
+        assert_eq!(warnings(&environment, &cells, &RunConditions::default()), [""; 0]);
     }
 
     #[test]

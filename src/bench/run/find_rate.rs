@@ -35,6 +35,8 @@ const MOST_VERIFICATIONS: usize = 10;
 const COMPLETED: f64 = 0.98;
 /// Largest time of the work after the last operation, as a fraction of the time before.
 const DEFERRED: f64 = 0.2;
+/// Start of the reason why a store is unsupported for which no rate was found.
+const NO_RATE: &str = "no rate keeps ";
 
 /// Lengths of the trials of a search, in seconds.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +74,26 @@ pub fn search(goal: LatencyGoal, lengths: Lengths, trial: &mut Trial<'_>) -> Rep
     search.run(lengths).unwrap_or_else(|other| *other)
 }
 
+/// Adds the disturbance to the reason why no rate keeps the goal, if it is above `limit` (`--foreign`), from 0 to 1.
+/// `reported` is the result of a [`search`].
+pub fn with_disturbance(reported: Reported, limit: Option<f64>) -> Reported {
+    let (mut reports, disturbance) = reported;
+    let above = limit.zip(disturbance).filter(|(limit, found)| found.part() > *limit);
+    for report in &mut reports {
+        if let (Some((limit, found)), Outcome::Unsupported(reason)) = (above, &mut report.outcome)
+            && reason.starts_with(NO_RATE)
+        {
+            reason.push_str(&format!(
+                "; other programs or virtual machines used up to {:.0}% of the CPUs in the trials that decided this, and \
+                 --foreign allows {:.0}%: repeat the search on a quiet machine",
+                found.part() * 100.0,
+                limit * 100.0
+            ));
+        }
+    }
+    (reports, disturbance)
+}
+
 /// Reports of the cells of a trial, and how much other programs disturbed it.
 type Reported = (Vec<Report>, Option<Disturbance>);
 
@@ -87,7 +109,7 @@ struct Bisected {
     highest: f64,
     /// Reason why the lowest rate that was too high was so; `None` if none was.
     limited_by: Option<RateLimit>,
-    /// Disturbance of the trials of the highest rate that was kept, and of those of the lowest that was too high.
+    /// Disturbance of the trial in which the highest rate was kept, and of those of the lowest that was too high.
     disturbances: [Option<Disturbance>; 2],
 }
 
@@ -226,7 +248,7 @@ impl Search<'_, '_> {
                 trial.rate, goal.of, trial.latency_us
             )
         });
-        let reason = format!("no rate keeps {}{best}", number_format::latency_goal(goal));
+        let reason = format!("{NO_RATE}{}{best}", number_format::latency_goal(goal));
         with_outcome((reports, Disturbance::largest(disturbances)), &Outcome::Unsupported(reason))
     }
 }
@@ -446,6 +468,29 @@ mod tests {
         let Outcome::Unsupported(reason) = outcome else { panic!("{outcome:?}") };
         assert!(reason.starts_with("no rate keeps p99<5.00 ms: at "), "{reason}");
         assert!(reason.ends_with("limited by latency (p99 1000000 us)"), "{reason}");
+    }
+
+    #[test]
+    fn interference_is_named_where_no_rate_keeps_the_latency() {
+        let mut trial = |rate: Option<f64>, seconds: f64| {
+            let outcome = Outcome::Measured(measured(rate, seconds, 20_000.0, 1e6));
+            (vec![Report { cell: "cell".into(), outcome }], Some(DISTURBED))
+        };
+        let reported = search(GOAL, Lengths::of(1.0), &mut trial);
+        let reason = |limit| {
+            let outcome = with_disturbance(reported.clone(), limit).0.remove(0).outcome;
+            let Outcome::Unsupported(reason) = outcome else { panic!("{outcome:?}") };
+            reason
+        };
+        let disturbed = reason(Some(0.1));
+        assert!(disturbed.contains("used up to 40% of the CPUs"), "{disturbed}");
+        assert!(disturbed.contains("--foreign allows 10%"), "{disturbed}");
+        for limit in [Some(0.4), None] {
+            assert!(reason(limit).ends_with("limited by latency (p99 1000000 us)"), "{}", reason(limit));
+        }
+        let other = Outcome::Unsupported("it has no scans".into());
+        let (reports, _) = with_disturbance(with_outcome(reported.clone(), &other), Some(0.1));
+        assert!(matches!(&reports[0].outcome, Outcome::Unsupported(reason) if reason == "it has no scans"));
     }
 
     #[test]

@@ -307,9 +307,9 @@ fn create_directory(options: &Options) -> Result<(), Error> {
 }
 
 /// Returns the run in the result file, to be continued, without the failed samples of cells that are measured alone:
-/// these are measured again. Fails if the file has another version, build, command (apart from the flags of the result
-/// file and `--flush-target`), pair of duel programs or plan, or a run that is not complete another machine: such
-/// measurements do not belong in one result.
+/// these are measured again. Fails if the file has another version, build (also of another program that measures a
+/// store), command (apart from the flags of the result file and `--flush-target`), pair of duel programs or plan, or a run
+/// that is not complete another machine: such measurements do not belong in one result.
 fn resume(options: &Options, plan: Plan) -> Result<(Run, OutputLock), Error> {
     let path = &options.output;
     if !path.is_file() {
@@ -333,6 +333,10 @@ fn resume(options: &Options, plan: Plan) -> Result<(Run, OutputLock), Error> {
     }
     if run.duel != options.duel {
         return differs("pair of programs");
+    }
+    let programs = environment::programs(&plan.cells);
+    if run.environment.programs.iter().any(|(store, before)| programs.get(store) != Some(before)) {
+        return differs("build of the program of a store");
     }
     if run.cells != plan.cells || run.repetitions != options.repetitions {
         return differs("plan");

@@ -26,6 +26,8 @@ pub(super) struct Meter<'m> {
     /// Files of the store; `None` if it has none, or they are unknown.
     files: Option<&'m Files>,
     settle: Settle<'m>,
+    /// `true` if `settle` makes the store do its deferred work; `false` for a server that has no command for that.
+    is_awaited: bool,
     /// Memory of the process before it opened the engine, which is subtracted.
     base: Memory,
     before: RefCell<Option<Before>>,
@@ -43,8 +45,8 @@ pub(super) struct Meter<'m> {
 const WRITTEN_BACK: &str =
     "the store did its deferred work after each of its slices, so little is left for the end";
 
-/// Reason why the time to quiesce is absent for an external server.
-const NOT_AWAITED: &str = "kvbench does not wait for the deferred work of an external server";
+/// Reason why the time to quiesce is absent for an external server, and for a server of another program.
+const NOT_AWAITED: &str = "kvbench waits only for the deferred work of the kvbench servers that it starts";
 
 /// Resources used and device traffic up to the start of the measurement.
 struct Before {
@@ -65,7 +67,8 @@ pub(super) struct CellUsage {
     mapped_bytes: Option<u64>,
     live: Option<FileSize>,
     settled: Option<FileSize>,
-    settle_seconds: f64,
+    /// Time until the store had quiesced, in seconds; `None` if its deferred work was not awaited.
+    settle_seconds: Option<f64>,
     /// `true` if the store did its deferred work in the course of the measurement too, after slices.
     is_written_back: bool,
 }
@@ -76,6 +79,7 @@ impl<'m> Meter<'m> {
             pid,
             files,
             settle,
+            is_awaited: true,
             base,
             before: RefCell::default(),
             live: Slot::default(),
@@ -85,6 +89,11 @@ impl<'m> Meter<'m> {
             failure: RefCell::default(),
             has_drained: Slot::default(),
         }
+    }
+
+    /// Returns this meter, with `is_awaited` set to `false` if the server has no command to do its deferred work.
+    pub fn awaiting(self, is_awaited: bool) -> Self {
+        Self { is_awaited, ..self }
     }
 
     /// Returns the resources used so far by the process. The first call is made before the measurement and is the same
@@ -129,7 +138,7 @@ impl<'m> Meter<'m> {
     pub fn finish(self, after: &ProcessUsage) -> Result<CellUsage, String> {
         let begin = Instant::now();
         self.settle()?;
-        let settle_seconds = begin.elapsed().as_secs_f64();
+        let settle_seconds = self.is_awaited.then(|| begin.elapsed().as_secs_f64());
         if let Some(text) = self.failure.take() {
             return Err(text);
         }
@@ -225,15 +234,15 @@ impl CellUsage {
                 measurement.device_read_bytes_per_get = Some(per_get(device.read_bytes));
                 measurement.device_reads_per_get = Some(per_get(device.reads));
             }
-            if self.is_written_back {
+            if self.settle_seconds.is_none() {
+                measurement.unmeasured.insert("settle_seconds".into(), NOT_AWAITED.into());
+                measurement.live_size = self.live;
+            } else if self.is_written_back {
                 for metric in ["settle_seconds", "live_bytes"] {
                     measurement.unmeasured.insert(metric.into(), WRITTEN_BACK.into());
                 }
-            } else if self.settled.is_none() {
-                // Only the files of an external server are not known.
-                measurement.unmeasured.insert("settle_seconds".into(), NOT_AWAITED.into());
             } else {
-                measurement.settle_seconds = Some(self.settle_seconds);
+                measurement.settle_seconds = self.settle_seconds;
                 measurement.live_size = self.live;
             }
             if let Some(size) = self.settled {
@@ -355,19 +364,25 @@ mod tests {
         }
     }
 
+    /// The files of redis-server are known, those of an external server are not.
     #[test]
-    fn time_of_the_deferred_work_of_an_external_server_is_left_out() {
+    fn time_of_deferred_work_that_is_not_awaited_is_left_out() {
         let options = Options { suite: suites::find("smallnest"), keys: Some(1000), ..Options::default() };
         let mut cell = suites::plan(&options).unwrap().cells.remove(0);
         cell.target.persistent = true;
-        let meter = Meter::new(None, None, &|| Ok(()), Memory::default());
-        meter.read();
-        let after = meter.read();
-        let used = meter.finish(&after).unwrap();
-        let mut measurement = Measurement::default();
-        used.charge(std::slice::from_mut(&mut measurement), std::slice::from_ref(&cell), 1);
-        assert_eq!(measurement.settle_seconds, None);
-        assert!(measurement.unmeasured["settle_seconds"].contains("external server"));
+        let directory = tempfile::tempdir().unwrap();
+        let files = Files::of(directory.path());
+        for known in [None, Some(&files)] {
+            let meter = Meter::new(None, known, &|| Ok(()), Memory::default()).awaiting(false);
+            meter.read();
+            let after = meter.read();
+            let used = meter.finish(&after).unwrap();
+            let mut measurement = Measurement::default();
+            used.charge(std::slice::from_mut(&mut measurement), std::slice::from_ref(&cell), 1);
+            assert_eq!(measurement.settle_seconds, None);
+            assert_eq!(measurement.live_size.is_some(), known.is_some());
+            assert_eq!(measurement.unmeasured["settle_seconds"], NOT_AWAITED);
+        }
     }
 
     #[test]

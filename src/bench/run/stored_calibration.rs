@@ -46,5 +46,14 @@ pub fn save(calibration: &Calibration, path: &Path) -> io::Result<()> {
 ///
 /// Fails if the file of this program cannot be read.
 pub fn program() -> io::Result<u32> {
-    Ok(crc32fast::hash(&fs::read(env::current_exe()?)?))
+    checksum(&env::current_exe()?)
+}
+
+/// Returns the CRC-32 of the file of a program.
+///
+/// # Errors
+///
+/// Fails if the file cannot be read.
+pub fn checksum(program: &Path) -> io::Result<u32> {
+    Ok(crc32fast::hash(&fs::read(program)?))
 }

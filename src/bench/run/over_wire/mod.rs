@@ -47,7 +47,7 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     }
     let reopens = can_start_again(&first.target);
     let mut verified = if reopens { None } else { Some(bench.verify(&first.workload, job.verified)?) };
-    let (close_seconds, closed_size) = server.stop()?;
+    let stopped = server.stop()?;
     let mut reopen_seconds = None;
     if reopens {
         let begin = Instant::now();
@@ -63,9 +63,10 @@ pub(super) fn measure(job: &Job) -> Result<Vec<Report>, String> {
     for (measurement, cell) in measurements.iter_mut().zip(&job.cells) {
         measurement.load_seconds = load_seconds;
         phase_result::warn_of_long_load(measurement, &cell.workload);
-        measurement.close_seconds = close_seconds;
+        measurement.close_seconds = stopped.seconds;
         measurement.reopen_seconds = reopen_seconds;
-        measurement.closed_size = closed_size.filter(|_| last.contains(cell));
+        measurement.closed_size = stopped.size.filter(|_| last.contains(cell));
+        measurement.warnings.extend(stopped.warning.clone());
         if let Some(verified) = &verified {
             verified.add_to(measurement);
         }
@@ -93,6 +94,7 @@ fn step(
     let (live, keys_before) = (&bench.live, bench.live.count());
     let settle = || server.settle();
     let meter = Meter::new(server.pid, server.files.as_ref(), &settle, Memory::default());
+    let meter = meter.awaiting(server.settles());
     let usage = || {
         let used = meter.read();
         let timer_syncs = cells.first().and_then(|cell| server.timer_syncs(&cell.target));

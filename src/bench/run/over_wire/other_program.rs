@@ -1,6 +1,6 @@
 //! Servers of other programs: `redis-server`, from the search path.
 
-use super::unmeasured_requests::{CALL_TIMEOUT, is_ready};
+use super::unmeasured_requests::is_ready;
 use crate::{bench::result::Target, engine::Fsync};
 use std::{
     env, io,
@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// Returns the path of a program in `PATH`, or `None` if it is not in it.
@@ -54,15 +54,12 @@ fn arguments(target: &Target, port: u16) -> Vec<String> {
     ["--port", &port].into_iter().chain(words).map(Into::into).collect()
 }
 
-/// Waits until the server process `pid` replies to requests. Returns an error if it has ended, or after two minutes.
+/// Waits until the server process `pid` replies to requests, however long it loads its files. Returns an error if it has
+/// ended, or if another process has its port.
 pub(super) fn wait(address: SocketAddr, pid: u32, has_ended: impl Fn() -> bool) -> Result<(), String> {
-    let deadline = Instant::now() + CALL_TIMEOUT;
-    while !is_ready(address, pid) {
+    while !is_ready(address, pid)? {
         if has_ended() {
             return Err("the server ended before it accepted connections".into());
-        }
-        if Instant::now() > deadline {
-            return Err(format!("the server accepts no connections after {} s", CALL_TIMEOUT.as_secs()));
         }
         thread::sleep(Duration::from_millis(5));
     }
@@ -73,4 +70,31 @@ pub(super) fn wait(address: SocketAddr, pid: u32, has_ended: impl Fn() -> bool) 
 /// the run reports an error.
 fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    /// A server that is started by a script has another process id. There is no time limit for the process itself.
+    #[test]
+    fn another_process_than_the_started_one_is_refused() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let mut client = client.unwrap();
+                let mut bytes = [0; 1024];
+                while let Ok(length @ 1..) = client.read(&mut bytes) {
+                    let is_info = String::from_utf8_lossy(&bytes[..length]).contains("INFO");
+                    let reply = if is_info { "$14\r\nprocess_id:7\r\n\r\n" } else { ":0\r\n" };
+                    client.write_all(reply.as_bytes()).unwrap();
+                }
+            }
+        });
+        assert_eq!(wait(address, 7, || false), Ok(()));
+        let refused = wait(address, 8, || false).unwrap_err();
+        assert!(refused.contains("process 7, not by the process 8"), "{refused}");
+    }
 }

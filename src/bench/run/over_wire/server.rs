@@ -2,7 +2,7 @@
 
 use super::{
     other_program,
-    unmeasured_requests::{self, CALL_TIMEOUT, REPLY_TIMEOUT},
+    unmeasured_requests::{self, REPLY_TIMEOUT},
 };
 use crate::bench::{
     plan::options::ExternalServer,
@@ -48,7 +48,7 @@ pub(in crate::bench::run) fn kill_server() -> impl Drop {
 /// Returns an error if an external server cannot be measured: it does not reply, or it holds keys that the run
 /// may not remove.
 pub(in crate::bench::run) fn check_target(target: &ExternalServer) -> Result<(), String> {
-    match unmeasured_requests::count_keys(address_of(&target.address)?, Some(CALL_TIMEOUT)) {
+    match unmeasured_requests::count_keys(address_of(&target.address)?, Some(REPLY_TIMEOUT)) {
         Err(error) => Err(format!("{error}; {}", next_step(&error))),
         Ok(keys) if keys > 0 && !target.flush => Err(not_empty(keys)),
         Ok(_) => Ok(()),
@@ -79,9 +79,8 @@ fn flush_all(address: SocketAddr) -> Result<(), String> {
     for _ in 0..MAX_FLUSHES {
         unmeasured_requests::flush(address).map_err(|error| error.to_string())?;
         thread::sleep(Duration::from_millis(50));
-        if unmeasured_requests::count_keys(address, Some(CALL_TIMEOUT)).map_err(|error| error.to_string())?
-            == 0
-        {
+        let keys = unmeasured_requests::count_keys(address, Some(REPLY_TIMEOUT));
+        if keys.map_err(|error| error.to_string())? == 0 {
             return Ok(());
         }
     }
@@ -118,6 +117,17 @@ pub(super) struct Server {
     pub files: Option<Files>,
     /// `true` after [`Server::stop`].
     is_stopped: bool,
+}
+
+/// Result of [`Server::stop`].
+#[derive(Debug, Default)]
+pub(super) struct Stopped {
+    /// Time of the shutdown in seconds; `None` for an external server.
+    pub seconds: Option<f64>,
+    /// Size of the remaining files; `None` for an external server and for a store in memory.
+    pub size: Option<FileSize>,
+    /// Sentence that an external server may still hold the keys of the job; `None` if it does not.
+    pub warning: Option<String>,
 }
 
 impl Drop for Server {
@@ -161,7 +171,7 @@ impl Server {
         if job.flush_target {
             unmeasured_requests::flush(address).map_err(error)?;
         }
-        match unmeasured_requests::count_keys(address, Some(CALL_TIMEOUT)).map_err(error)? {
+        match unmeasured_requests::count_keys(address, Some(REPLY_TIMEOUT)).map_err(error)? {
             0 => {
                 Ok(Self { address, pid: job.target_pid, kind: Kind::Foreign, files: None, is_stopped: false })
             }
@@ -191,10 +201,15 @@ impl Server {
         }
     }
 
+    /// Returns `true` if [`Server::settle`] makes the server do its deferred work: for a kvbench server of this job.
+    pub fn settles(&self) -> bool {
+        self.kind == Kind::Own
+    }
+
     /// Makes a kvbench server do its deferred work, and waits for it. Does nothing for other servers, which have no
     /// command for that.
     pub fn settle(&self) -> Result<(), String> {
-        if self.kind != Kind::Own {
+        if !self.settles() {
             return Ok(());
         }
         unmeasured_requests::settle_store(self.address).map_err(|error| error.to_string())
@@ -223,24 +238,28 @@ impl Server {
         if counts { unmeasured_requests::timer_syncs(self.address).ok() } else { None }
     }
 
-    /// Shuts down a server of this job; removes all keys from an external server. Returns the seconds of the shutdown
-    /// and the size of the remaining files (`None` for a store in memory), both `None` for an external server. Fails if
-    /// the server does not exit with success.
-    pub fn stop(mut self) -> Result<(Option<f64>, Option<FileSize>), String> {
+    /// Shuts down a server of this job; removes all keys from an external server, and warns if that fails. Fails if the
+    /// server of this job does not exit with success.
+    pub fn stop(mut self) -> Result<Stopped, String> {
         self.is_stopped = true;
         if self.kind == Kind::Foreign {
-            unmeasured_requests::flush(self.address).map_err(|error| format!("FLUSHDB: {error}"))?;
-            return Ok((None, None));
+            // No reason to discard what was measured before.
+            let error = unmeasured_requests::flush(self.address).err();
+            let warning = error.map(|error| {
+                format!("FLUSHDB after the measurement: {error}; the server may still hold the run's keys")
+            });
+            return Ok(Stopped { warning, ..Stopped::default() });
         }
         let begin = Instant::now();
         // Before the server is taken: it ends even if this process exits now.
         unmeasured_requests::shut_down(self.address);
-        let Some(mut child) = lock_server().take() else { return Ok((None, None)) };
+        let Some(mut child) = lock_server().take() else { return Ok(Stopped::default()) };
         let status = child.wait().map_err(|error| format!("the server does not end: {error}"))?;
         if !status.success() {
             return Err(format!("the server ended with {status}"));
         }
-        Ok((Some(begin.elapsed().as_secs_f64()), self.files.as_ref().map(Files::size)))
+        let seconds = Some(begin.elapsed().as_secs_f64());
+        Ok(Stopped { seconds, size: self.files.as_ref().map(Files::size), warning: None })
     }
 }
 
@@ -250,7 +269,7 @@ mod tests {
     use crate::bench::{
         data::{Data, key_ledger::KeyLedger},
         plan::{options::Options, suites},
-        result::{Access, Operation, Workload},
+        result::{Access, Measurement, Operation, Workload},
         run::over_wire::{bench_context::WireBench, step},
     };
     use std::{
@@ -275,6 +294,7 @@ mod tests {
                         let reply = match name {
                             "DBSIZE" => ":0\r\n",
                             "GET" => "$-1\r\n",
+                            "FLUSHDB" => "-NOPERM\r\n",
                             _ => "+OK\r\n",
                         };
                         sender.send(name.to_owned()).unwrap();
@@ -286,19 +306,46 @@ mod tests {
         (address, commands)
     }
 
-    /// A store that scans all keys to count them goes on with its compactions meanwhile.
-    #[test]
-    fn deferred_work_is_timed_before_keys_are_counted() {
+    /// Measures reads of absent keys from a server of the kind `kind` with the files `files`. Returns the measurement, and
+    /// the names of the commands that the server received.
+    fn measured(kind: Kind, files: Option<Files>) -> (Measurement, Vec<String>) {
         let (address, commands) = empty_server();
         let options = Options { suite: suites::find("smallnest"), keys: Some(1000), ..Options::default() };
         let mut cell = suites::plan(&options).unwrap().cells.remove(0);
-        cell.target = Target::new(Access::Wire, "map");
+        cell.target = Target { persistent: files.is_some(), ..Target::new(Access::Wire, "map") };
         cell.workload = Workload::of([(Operation::GetMiss, 1.0)], 1);
         let data = Arc::new(Data::new(&cell.workload).unwrap());
         let bench = WireBench { address, data, live: Arc::new(KeyLedger::new(1)), is_load: false };
-        let server = Server { address, pid: None, kind: Kind::Own, files: None, is_stopped: false };
-        let measured = step(&server, &bench, &[cell], false).unwrap();
-        assert!(measured[0].is_sound(), "{:?}", measured[0].first_fault);
-        assert_eq!(commands.try_iter().collect::<Vec<_>>(), ["DEBUG", "GET", "DEBUG", "DBSIZE"]);
+        let server = Server { address, pid: None, kind, files, is_stopped: false };
+        let measured = step(&server, &bench, &[cell], false).unwrap().remove(0);
+        assert!(measured.is_sound(), "{:?}", measured.first_fault);
+        (measured, commands.try_iter().collect())
+    }
+
+    /// A store that scans all keys to count them goes on with its compactions meanwhile.
+    #[test]
+    fn deferred_work_is_timed_before_keys_are_counted() {
+        let directory = tempfile::tempdir().unwrap();
+        let (measured, commands) = measured(Kind::Own, Some(Files::of(directory.path())));
+        assert_eq!(commands, ["DEBUG", "GET", "DEBUG", "DBSIZE"]);
+        assert!(measured.settle_seconds.is_some());
+    }
+
+    /// A program such as redis-server has no command to do its deferred work.
+    #[test]
+    fn deferred_work_of_another_program_is_not_timed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (measured, commands) = measured(Kind::Program, Some(Files::of(directory.path())));
+        assert_eq!(commands, ["GET", "DBSIZE"]);
+        assert_eq!(measured.settle_seconds, None);
+        assert!(measured.live_size.is_some() && measured.unmeasured.contains_key("settle_seconds"));
+    }
+
+    #[test]
+    fn an_external_server_that_cannot_be_emptied_is_a_warning() {
+        let (address, _commands) = empty_server();
+        let server = Server { address, pid: None, kind: Kind::Foreign, files: None, is_stopped: false };
+        let stopped = server.stop().unwrap();
+        assert!(stopped.warning.as_ref().is_some_and(|text| text.contains("NOPERM")), "{stopped:?}");
     }
 }

@@ -8,11 +8,11 @@ use redis_protocol::resp2::{
 };
 use std::{io, net::SocketAddr, str::FromStr, time::Duration};
 
-/// Maximum time to wait for the reply to a request that is not measured.
-pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(120);
+/// Maximum time to wait for the reply to a request that is not measured, and that takes no longer with more keys.
+const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Time after which a server that sends nothing, although a client of the benchmark waits for replies, counts as failed.
-/// Longer than any commit, stall or count of keys of a server that works.
+/// Longer than any commit, stall, count or removal of keys of a server that works.
 pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Appends a request of at most five arguments, encoded in RESP, to `output`.
@@ -49,7 +49,7 @@ pub(super) fn count_keys(address: SocketAddr, patience: Option<Duration>) -> io:
 
 /// Removes all keys from the server (FLUSHDB).
 pub(super) fn flush(address: SocketAddr) -> io::Result<()> {
-    call(address, &["FLUSHDB"]).map(drop)
+    ask(address, &["FLUSHDB"], Some(REPLY_TIMEOUT)).map(drop)
 }
 
 /// Makes a kvbench server do its deferred work (`DEBUG SETTLE`), and waits for it without a time limit.
@@ -85,9 +85,18 @@ pub(super) fn shut_down(address: SocketAddr) {
     let _ = call(address, &["SHUTDOWN"]);
 }
 
-/// Returns `true` if the server replies and is the process `pid`, not another one that took over its port.
-pub(super) fn is_ready(address: SocketAddr, pid: u32) -> bool {
+/// Returns `true` if the server replies to requests, and `false` if it does not yet. Fails if the server is not the process
+/// `pid`, but another one that took over its port.
+pub(super) fn is_ready(address: SocketAddr, pid: u32) -> Result<bool, String> {
     // While Redis loads its files, it replies to DBSIZE with an error.
-    let process = || info_field(call(address, &["INFO", "server"]).ok()?, "process_id:");
-    count_keys(address, Some(CALL_TIMEOUT)).is_ok() && process() == Some(pid)
+    if count_keys(address, Some(CALL_TIMEOUT)).is_err() {
+        return Ok(false);
+    }
+    let reply = call(address, &["INFO", "server"]).ok();
+    match reply.and_then(|reply| info_field::<u32>(reply, "process_id:")) {
+        Some(other) if other != pid => {
+            Err(format!("{address} is served by process {other}, not by the process {pid} that was started"))
+        }
+        found => Ok(found.is_some()),
+    }
 }
