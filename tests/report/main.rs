@@ -9,6 +9,7 @@
 )]
 
 mod compare;
+mod explanations;
 mod export;
 mod fixtures;
 mod matrix;

@@ -16,6 +16,9 @@ use std::{
 /// Name of the fact that lists what the run has not measured.
 pub const LEFT_OUT: &str = "Left out";
 
+/// Name of each fact that says what makes an interleaved comparison of the run doubtful.
+pub const IN_TURNS: &str = "In turns";
+
 /// Machine, software and settings of a benchmark run, as text.
 pub struct EnvironmentText<'a> {
     /// Title of the run: its suite or first table, its start time, and its environment if the report has several.
@@ -149,7 +152,7 @@ fn interference(run: &Run) -> Vec<(&'static str, String)> {
     let used = most.map(|most| format!("at most {:.0}% of the processors in a measurement", most * 100.0));
     let in_turns = run.comparisons.iter().filter_map(|comparison| {
         let doubts = comparison.doubts(run.environment.foreign_limit, &run.cells);
-        (!doubts.is_empty()).then(|| ("In turns", format!("{}: {}", comparison.id, doubts.join("; "))))
+        (!doubts.is_empty()).then(|| (IN_TURNS, format!("{}: {}", comparison.id, doubts.join("; "))))
     });
     used.map(|used| ("Used by others", used)).into_iter().chain(in_turns).collect()
 }

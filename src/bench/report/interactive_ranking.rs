@@ -246,7 +246,7 @@ pub fn data(report: &Report<'_>, promises: &[StoreProperties]) -> Result<String,
             let store = promises.iter().position(|promise| promise.label == entry.label())?;
             cell_of(entry, store, sources.iter().position(|source| *source == entry.source())?)
         });
-        let (level, place) = (Level::of(&first.cell.target), &first.run.environment);
+        let level = Level::of(&first.cell.target);
         let (looks, margin) = first.run.looks(&first.cell.id);
         works.push(Work {
             work: work_of(first),
@@ -254,7 +254,7 @@ pub fn data(report: &Report<'_>, promises: &[StoreProperties]) -> Result<String,
             reads: reads(first),
             data: first.data_bytes(),
             #[expect(clippy::cast_precision_loss, reason = "compared with a number of people")]
-            memory: place.usable_memory_bytes().map(|bytes| bytes as f64),
+            memory: first.memory_bytes().map(|bytes| bytes as f64),
             flags: flags(&contest, first),
             seconds_per_byte: seconds_per_byte(&contest),
             value_bytes: size_flag(first.cell.workload.value_bytes),

@@ -3,9 +3,11 @@
 //! suites, terms and environments.
 
 use super::{
-    environment::{self, LEFT_OUT},
+    column_notes::RATIO_AND_RESULT,
+    environment::{self, IN_TURNS, LEFT_OUT},
     matrix::{Column, Matrix, MatrixCell},
-    measured_cell::{Entry, PRICE_HEADS, State},
+    measured_cell::{Entry, State},
+    price::PRICE_HEADS,
     ranking::{ShownStore, verdicts},
     report_tables::{Report, Table},
     store_properties::promises,
@@ -71,7 +73,8 @@ fn best_stores(matrix: &Matrix) -> String {
     text.push_str(&format!(
         "\n1 is the best store of a scenario, 0.5 is half as good; in brackets the confidence interval of the ratio, 95% \
          over all pairs of the scenario. **Bold** is better than all others, \u{2248} equal to the best within {}, ? cannot \
-         tell. p99 is the 99th percentile of the latency, of each store at its own highest rate (closed loop).\n",
+         tell. {RATIO_AND_RESULT} p99 is the 99th percentile of the latency, p99.9 the 99.9th, of each store at its own \
+         highest rate (closed loop).\n",
         matrix.margins()
     ));
     for (at, column) in matrix.columns.iter().enumerate() {
@@ -87,6 +90,9 @@ fn best_stores(matrix: &Matrix) -> String {
         }));
         let lines = text_table::without_empty_columns(lines);
         text.push_str(&format!("\n### {}\n\n{}", column.title, text_table::markdown(&lines, 1)));
+        for note in &column.notes {
+            text.push_str(&format!("\n{}\n", escape(note)));
+        }
     }
     text.push('\n');
     text
@@ -283,9 +289,15 @@ fn environments(report: &Report<'_>) -> String {
         for (name, value) in run.facts.iter().filter(|fact| !known.contains(fact)) {
             text.push_str(&format!("- {}: {}\n", escape(name), escape(value)));
         }
-        for (name, _) in known.iter().filter(|(name, _)| run.facts.iter().all(|(other, _)| other != name)) {
-            let absent = if *name == LEFT_OUT { "none" } else { "not known" };
-            text.push_str(&format!("- {}: {absent}\n", escape(name)));
+        let is_absent = |name: &&str| run.facts.iter().all(|(other, _)| other != name);
+        let absent = known.iter().map(|(name, _)| *name).filter(is_absent);
+        for name in number_format::distinct(absent) {
+            let value = match name {
+                LEFT_OUT => "none",
+                IN_TURNS => "nothing to report",
+                _ => "not known",
+            };
+            text.push_str(&format!("- {}: {value}\n", escape(name)));
         }
         if let Some(first) = first {
             text.push_str(&format!("- All else is as in {}.\n", escape(&first.title)));

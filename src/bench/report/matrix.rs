@@ -10,8 +10,10 @@
 //! column has the verdicts of the result file.
 
 use super::{
+    column_notes,
     comparison_group::{ComparisonGroup, Judged, contests, same_work},
-    measured_cell::{self, Entry, State},
+    measured_cell::{Entry, State},
+    price::{price, priced_work},
     ranking::READS_LOSE_NOTHING,
     report_tables::Report,
     scenarios::{SCENARIOS, Scenario},
@@ -20,7 +22,7 @@ use crate::{
     bench::result::{
         Access, Commits, Loses,
         comparability::{self, Level},
-        metric::{Metric, P99, THROUGHPUT, Unit},
+        metric::{Metric, THROUGHPUT, Unit},
         number_format,
         spread::ENOUGH,
         statistics::{
@@ -47,7 +49,7 @@ pub struct Column {
     /// Heading of the column in the matrix.
     pub title: &'static str,
     /// Description of the cells that the column compares: "at least 90% scans".
-    pub scope: &'static str,
+    pub scope: String,
     /// Level (access, commit path and fsync policy) of the compared cells, and their machine if the report has several;
     /// empty if nothing was measured.
     pub level: String,
@@ -61,6 +63,8 @@ pub struct Column {
     pub margin: Margin,
     /// Result of the comparison of all stores in the column's scenario.
     pub verdict: Verdict,
+    /// Sentences below the ranking of the stores ([`column_notes`]).
+    pub notes: Vec<String>,
 }
 
 /// Result of the comparison of all stores in a scenario.
@@ -103,11 +107,11 @@ pub struct MatrixCell {
     pub words: String,
     /// Text in few words that replaces a missing ratio, such as "failed"; empty with a ratio.
     instead: String,
-    /// Text of the metric's median, and for throughput the 99th percentile of the latency; of several workloads only
-    /// the geometric mean of the metric. Empty without a result.
+    /// Text of the metric's median, and for throughput a high percentile of the latency ([`Entry::tail_words`]); of
+    /// several workloads only the geometric mean of the metric. Empty without a result.
     pub value: String,
-    /// Memory, files and times to open of the store in the workloads of the column ([`measured_cell::price`]). Empty texts
-    /// without a result.
+    /// Memory, files and times to open of the store ([`price`]) in the workload of the column that [`priced_work`] chooses.
+    /// Empty texts without a result.
     pub price: [String; 4],
 }
 
@@ -311,7 +315,9 @@ impl<'r, 'a> Draft<'r, 'a> {
     }
 
     fn column(&self) -> Column {
-        let Scenario { title, scope, .. } = self.scenario;
+        let Scenario { title, scope, .. } = *self.scenario;
+        let first = self.contests.first().and_then(|one| one.entries.first());
+        let scope = first.map_or_else(|| scope.to_owned(), |entry| self.scenario.scope_of(entry));
         let RankGroups { winners, undecided, .. } = &self.groups;
         let verdict = match &self.best {
             None => Verdict::NotMeasured,
@@ -325,7 +331,8 @@ impl<'r, 'a> Draft<'r, 'a> {
         };
         let works = self.contests.iter().map(|one| one.title.clone()).collect();
         let (level, losses, margin) = (self.level.clone(), self.losses.clone(), self.margin);
-        Column { title, scope, level, losses, works, margin, verdict }
+        let notes = column_notes::of(&self.contests, self.scenario);
+        Column { title, scope, level, losses, works, margin, verdict, notes }
     }
 
     /// Returns the cell of a store. `own` are all cells of the store in the report.
@@ -336,7 +343,8 @@ impl<'r, 'a> Draft<'r, 'a> {
             let (value, price) = Default::default();
             return MatrixCell { ratio, interval, standing, words, instead, value, price };
         }
-        let price = measured_cell::price(&self.entries_of(label).collect::<Vec<_>>(), own);
+        let priced = priced_work(&self.contests).and_then(|place| self.entries_of(label).nth(place));
+        let price = priced.map_or_else(Default::default, |entry| price(entry, own));
         let (words, value, instead) = (self.words(label), self.value(label), String::new());
         let is_in = |stores: &[usize]| self.labels(stores).iter().any(|one| one == label);
         let RankGroups { winners, undecided, .. } = &self.groups;
@@ -375,7 +383,7 @@ impl<'r, 'a> Draft<'r, 'a> {
         self.contests.iter().filter_map(of)
     }
 
-    /// Returns the metric of a store as text: of one workload the median, with the 99th percentile of latency if the
+    /// Returns the metric of a store as text: of one workload the median, with a high percentile of the latency if the
     /// metric is a rate; of several workloads the geometric mean of the medians.
     fn value(&self, label: &str) -> String {
         let measure = self.scenario.measure;
@@ -383,12 +391,9 @@ impl<'r, 'a> Draft<'r, 'a> {
         let logs: Vec<_> = own().filter_map(|entry| Some(entry.spread(measure)?.median.ln())).collect();
         let Some(middle) = mean(&logs) else { return String::new() };
         let text = number_format::short(measure.unit, middle.exp());
-        let p99 =
-            own().next().and_then(|entry| entry.spread(&P99)).filter(|_| measure.unit == Unit::PerSecond);
-        match (logs.len(), p99) {
-            (1, Some(p99)) => {
-                format!("{text}, p99 {}", number_format::short(Unit::Microseconds, p99.median))
-            }
+        let tail = own().next().and_then(Entry::tail_words).filter(|_| measure.unit == Unit::PerSecond);
+        match (logs.len(), tail) {
+            (1, Some(tail)) => format!("{text}, {tail}"),
             (1, None) => text,
             _ => format!("{text} in the mean"),
         }

@@ -5,7 +5,7 @@ use crate::{
     bench::result::{
         Cell, CellKind, Measurement, Operation, Outcome, Run, harness_share, histogram,
         interleaved_comparison::Comparison,
-        metric::{Better, DISK, MEMORY, Metric, RECOVERY, REOPEN},
+        metric::{Better, METRICS, Metric, P99},
         number_format::{self, ratio_words},
         spread::Spread,
     },
@@ -111,13 +111,16 @@ impl<'a> Entry<'a> {
         !target.persistent || info.is_some_and(|info| info.capabilities.memory_resident)
     }
 
-    /// Returns `true` if the data (keys and values) exceed the memory of the machine or that of `--memory-limit`; `false` for
-    /// an external server, whose memory is not known.
+    /// Returns the memory that the store may use, in bytes: that of `--memory-limit` or of the machine; `None` for an
+    /// external server, whose memory is not known.
+    pub fn memory_bytes(&self) -> Option<u64> {
+        self.run.environment.usable_memory_bytes().filter(|_| self.cell.target.address.is_none())
+    }
+
+    /// Returns `true` if the data (keys and values) exceed the memory that the store may use.
     #[expect(clippy::cast_precision_loss, reason = "three digits suffice")]
     pub fn exceeds_memory(&self) -> bool {
-        let memory = self.run.environment.usable_memory_bytes();
-        let memory = memory.filter(|_| self.cell.target.address.is_none());
-        memory.is_some_and(|memory| self.data_bytes() > memory as f64)
+        self.memory_bytes().is_some_and(|memory| self.data_bytes() > memory as f64)
     }
 
     /// Returns `true` if the cell, or a cell that ran at the same time, writes. Only then does the loss bound of
@@ -175,6 +178,18 @@ impl<'a> Entry<'a> {
         #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
         let at = |quantile: &f64| sum.value_at_quantile(*quantile) as f64 / 1e3;
         Some((quantiles.iter().map(at).collect(), sum.len()))
+    }
+
+    /// Returns the 99th percentile of the latency as text; with a cold cache the 99.9th, if it was measured, because most
+    /// of the time may be that of few operations, which wait for the device. `None` without a latency.
+    pub fn tail_words(&self) -> Option<String> {
+        let words = |name: &str, measure: &Metric| {
+            let value = number_format::short(measure.unit, self.spread(measure)?.median);
+            Some(format!("{name} {value}"))
+        };
+        let p999 = METRICS.into_iter().find(|measure| measure.name == "p999_us");
+        let rare = p999.filter(|_| self.is_cold()).and_then(|p999| words("p99.9", p999));
+        rare.or_else(|| words("p99", &P99))
     }
 
     /// Returns the number of repetitions whose measurement counts: those that other programs did not disturb, or all if
@@ -289,22 +304,6 @@ impl Entry<'_> {
     }
 }
 
-/// Column heads of a table of prices, in the order of [`price`].
-pub const PRICE_HEADS: [&str; 4] = ["Memory", "Disk", "Reopens in", "Recovers in"];
-
-/// Returns the price of a store in some of its cells as text: peak memory of the process with the engine, size of the
-/// files, time to open the store again after a close, and the same after a kill, which is measured in cells of its own: `all`
-/// are those of the store. Each is the largest median of its cells; empty if it was not measured.
-pub fn price(entries: &[&Entry<'_>], all: &[&Entry<'_>]) -> [String; 4] {
-    let largest = |measure: &Metric, of: &[&Entry<'_>]| {
-        let medians = of.iter().filter_map(|entry| Some(entry.spread(measure)?.median));
-        let largest = medians.filter(|median| *median > 0.0).reduce(f64::max);
-        largest.map_or(String::new(), |value| number_format::short(measure.unit, value))
-    };
-    let [memory, disk, reopening] = [&MEMORY, &DISK, &REOPEN].map(|measure| largest(measure, entries));
-    [memory, disk, reopening, largest(&RECOVERY, all)]
-}
-
 /// Planned number of keys in the course of a group of cells.
 struct Keys {
     left: u64,
@@ -345,9 +344,9 @@ pub fn ratio(entries: &[Entry<'_>]) -> String {
     let Some(entry) = entries.iter().max_by(|a, b| a.data_bytes().total_cmp(&b.data_bytes())) else {
         return String::new();
     };
-    let (place, target) = (&entry.run.environment, &entry.cell.target);
+    let target = &entry.cell.target;
     let cache = Some(target.cache_bytes).filter(|_| target.address.is_none());
-    ratio_words(entry.data_bytes(), cache, place.usable_memory_bytes())
+    ratio_words(entry.data_bytes(), cache, entry.memory_bytes())
 }
 
 /// Returns how the operations of `entries` start, without which their latencies cannot be understood; empty if none of

@@ -3,11 +3,13 @@
 //! `ranking` ranks the stores of each workload and says who is left out. `report_tables` arranges the cells of the
 //! runs (`measured_cell`) as tables, `comparison_group` finds the cells that can be compared, `matrix` compares stores
 //! in each of the `scenarios`, and `interactive_ranking` provides the data with which the page compares them for a
-//! reader's own mix. `store_properties` holds the loss bounds, memory and recovery time of each store.
+//! reader's own mix. `store_properties` holds the loss bounds, memory and recovery time of each store, `price` what it
+//! costs beside its result, and `column_notes` the sentences below a ranking.
 //! `markdown`, `html` and `csv` only format these results.
 
 mod chart_groups;
 mod charts;
+mod column_notes;
 mod comparison_group;
 mod csv;
 mod environment;
@@ -17,6 +19,7 @@ mod interactive_ranking;
 mod markdown;
 mod matrix;
 mod measured_cell;
+mod price;
 mod ranking;
 mod report_tables;
 mod scenarios;

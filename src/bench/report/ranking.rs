@@ -6,7 +6,8 @@
 
 use super::{
     comparison_group::{ComparisonGroup, Judged, same_work},
-    measured_cell::{self, Entry, State},
+    measured_cell::{Entry, State},
+    price::price,
 };
 use crate::{
     bench::result::{
@@ -391,7 +392,7 @@ pub struct ShownStore {
     pub to_first: String,
     /// 99th percentile of the latency, with its unit; empty if there is none.
     pub p99: String,
-    /// Memory, files and times to open of the store ([`measured_cell::price`]).
+    /// Memory, files and times to open of the store ([`price`]).
     pub price: [String; 4],
     /// `true` for the store that is better than all others with 95% confidence.
     pub is_winner: bool,
@@ -421,7 +422,7 @@ impl RankedStore<'_, '_> {
             value: number_format::exact(ranking.measure.unit, self.spread.median),
             to_first: format!("{ratio}{interval}"),
             p99: p99.map_or(String::new(), |spread| number_format::short(P99.unit, spread.median)),
-            price: measured_cell::price(&[self.entry], &[self.entry]),
+            price: price(self.entry, &[self.entry]),
             is_winner: winner == Some(cell.id.as_str()),
             is_disturbed: run.disturbed_part(&cell.id).is_some(),
             is_near_floor: run.measurements(&cell.id).any(|one| one.near_floor == Some(true)),

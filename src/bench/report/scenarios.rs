@@ -9,6 +9,7 @@ use crate::{
     },
     engine::LossClass,
 };
+use std::ptr;
 
 /// Typical use of a store, such as "Read-heavy": a column of the report's matrix.
 pub struct Scenario {
@@ -55,7 +56,7 @@ pub static SCENARIOS: [Scenario; 15] = [
         title: "Larger than memory",
         scope: "reads and writes with more data than memory, not synced one by one",
         measure: &THROUGHPUT,
-        fits: |entry| is_larger_than_memory(entry) && !(is_durable(entry) && entry.may_lose()),
+        fits: |entry| is_larger_than_memory(entry) && !is_durable_write(entry),
     },
     Scenario {
         title: "Durable, one writer",
@@ -79,7 +80,7 @@ pub static SCENARIOS: [Scenario; 15] = [
         title: "Durable, larger than memory",
         scope: "durable writes, alone or with reads, with more data than memory",
         measure: &THROUGHPUT,
-        fits: |entry| is_larger_than_memory(entry) && is_durable(entry) && entry.may_lose(),
+        fits: |entry| is_larger_than_memory(entry) && is_durable_write(entry),
     },
     Scenario {
         title: "Scan",
@@ -89,7 +90,8 @@ pub static SCENARIOS: [Scenario; 15] = [
     },
     Scenario {
         title: "Cold",
-        scope: "at least 90% reads and scans, the files out of the page cache at the start (--cold)",
+        scope: "at least 90% reads and scans, the files out of the page cache at the start (--cold); with data \
+                that fit in memory, read-ahead looks faster, because all that it brings stays there",
         measure: &THROUGHPUT,
         fits: |entry| {
             is_closed_loop(entry)
@@ -133,6 +135,18 @@ pub static SCENARIOS: [Scenario; 15] = [
 ];
 
 impl Scenario {
+    /// Returns the description of the compared workloads: `scope` and, for durable writes of more data than memory, how
+    /// they are committed. `entry` is one of the compared cells, which all have the same commit path.
+    pub fn scope_of(&self, entry: &Entry<'_>) -> String {
+        let is_throughput = ptr::eq(self.measure, &THROUGHPUT);
+        let commits = match is_grouped(entry) {
+            true => "; the writes of all threads or clients share a commit",
+            false => "; each thread commits its own writes",
+        };
+        let is_shown = is_throughput && is_larger_than_memory(entry) && is_durable_write(entry);
+        format!("{}{}", self.scope, if is_shown { commits } else { "" })
+    }
+
     /// Returns `true` if the loss bounds of the stores matter: a size on disk loses no writes, so it is compared whatever
     /// the stores lose.
     pub fn depends_on_loss(&self) -> bool {
@@ -187,6 +201,11 @@ fn overwrites_all(entry: &Entry<'_>) -> bool {
 fn is_durable(entry: &Entry<'_>) -> bool {
     let target = &entry.cell.target;
     target.may_lose.map_or(Level::of(target).is_durable(), |most| most.power_cut == LossClass::Nothing)
+}
+
+/// Returns `true` if the cell, or a cell that ran at the same time, writes, and no loss of a write is allowed.
+fn is_durable_write(entry: &Entry<'_>) -> bool {
+    is_durable(entry) && entry.may_lose()
 }
 
 /// Returns `true` for a closed-loop cell of at least 90% durable writes whose data fit in memory, and that was not measured

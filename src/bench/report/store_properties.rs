@@ -1,6 +1,10 @@
 //! Properties of each store: loss bounds, memory, and times to recover and to reopen.
 
-use super::{measured_cell::Entry, report_tables::Report, scenarios::is_measured_as_usual};
+use super::{
+    measured_cell::Entry,
+    price::{largest, with_most_data},
+    report_tables::Report,
+};
 use crate::{
     bench::result::{
         metric::{MEMORY, Metric, RECOVERY, REOPEN, Unit},
@@ -21,7 +25,7 @@ pub struct StoreProperties {
     /// Name of each fsync policy under which the store was measured with files, with the loss bounds of this build's
     /// engine after a kill and after a power cut, as text. Empty if this build does not have the engine.
     pub losses: Vec<(&'static str, &'static str, &'static str)>,
-    /// Peak memory in the cell with the most data, and the size of that data, as text.
+    /// Largest peak memory of all cells, and the size of the data in that cell, as text.
     pub memory: Option<String>,
     /// Time to open the store again after a kill, in the cell with the most data, and the size of that data, as text.
     pub recovery: Option<String>,
@@ -65,27 +69,22 @@ fn properties_of(report: &Report<'_>, entry: &Entry<'_>) -> StoreProperties {
         family: info.map_or(String::new(), |info| info.family.to_string()),
         holds_all,
         losses,
-        memory: largest(&all, &MEMORY, |entry| entry.data_bytes()),
-        recovery: largest(&all, &RECOVERY, |entry| entry.left_bytes()),
-        reopening: largest(&files, &REOPEN, |entry| entry.left_bytes()),
+        memory: largest(&all, |entry| Some((entry.spread(&MEMORY)?.median, entry.data_bytes())))
+            .map(|(memory, data)| with_data(&MEMORY, memory, data)),
+        recovery: with_most_data(&all, &RECOVERY).map(|(data, time)| with_data(&RECOVERY, time, data)),
+        reopening: with_most_data(&files, &REOPEN).map(|(data, time)| with_data(&REOPEN, time, data)),
         memory_factor: holds_all.then(|| factor(&all)).flatten(),
         label,
     }
 }
 
-/// Returns the median of a metric in the cell with the largest `data`, and that size in bytes, as text. Soaks and found
-/// rates count only if there is no other cell.
-fn largest(entries: &[&Entry<'_>], measure: &Metric, data: impl Fn(&Entry<'_>) -> f64) -> Option<String> {
-    let measured = entries
-        .iter()
-        .filter_map(|entry| Some((is_measured_as_usual(entry), data(entry), entry.spread(measure)?.median)));
-    let (_, data, value) =
-        measured.max_by(|one, other| one.partial_cmp(other).unwrap_or(std::cmp::Ordering::Equal))?;
-    Some(format!(
+/// Returns a value of a metric, and the size in bytes of the data with which it was measured (`data`), as text.
+fn with_data(measure: &Metric, value: f64, data: f64) -> String {
+    format!(
         "{} with {} of data",
         number_format::short(measure.unit, value),
         number_format::short(Unit::Bytes, data)
-    ))
+    )
 }
 
 /// Returns the peak memory per byte of data in the cell with the most data, at least 1, or `None` if no cell has at

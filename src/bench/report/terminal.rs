@@ -3,7 +3,8 @@
 
 use super::{
     expired_read_notes,
-    measured_cell::{self, Entry, PRICE_HEADS},
+    measured_cell::{self, Entry},
+    price::PRICE_HEADS,
     ranking::{RankedStore, Ranking, listed, rankings, verdicts},
     soak_notes,
 };

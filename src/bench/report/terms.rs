@@ -34,9 +34,14 @@ pub const TERMS: &[(&str, &str)] = &[
         "The store was measured there, but not as the stores of the column were.",
     ),
     (
+        "memory",
+        "The peak of the resident memory of the process with the engine. It contains the pages of files that the engine has \
+        mapped into memory, but no other page cache: engines that map their files show more.",
+    ),
+    (
         "reopens in, recovers in",
         "Time to open the files again after a close, and after a kill. After a kill it is that of the experiment which kills \
-        the store, with its data.",
+        the store, with the most data there: policy and data can be others than those of the table.",
     ),
     (
         "environment",
