@@ -221,6 +221,13 @@ impl Error {
         Self::Unsupported { engine, what }
     }
 
+    /// Returns the error of an engine that cannot map a file of `bytes` bytes (`--map-size`) into memory.
+    #[allow(dead_code, reason = "for engines that a build may lack")]
+    pub(super) fn no_address_space(engine: &'static str, bytes: u64) -> Self {
+        let what = format!("cannot reserve {bytes} bytes of address space; lower --map-size");
+        Self::Unsupported { engine, what }
+    }
+
     /// Returns the error of a compaction of an engine that is in memory.
     pub fn no_files(engine: &'static str) -> Self {
         Self::Unsupported { engine, what: "in memory has no files to compact".into() }

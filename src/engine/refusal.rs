@@ -1,7 +1,7 @@
 //! Refusal of writes after a failure that may have left files or a library in an unknown state.
 
 use super::{Error, Result};
-use std::{io, path::Path, sync::OnceLock};
+use std::{fmt, io, path::Path, sync::OnceLock};
 
 /// Reason why all further writes are refused; not set while writes are accepted.
 #[derive(Debug, Default)]
@@ -11,6 +11,12 @@ impl Refusal {
     /// Refuses all further writes. The first reason stays.
     pub fn set(&self, why: impl FnOnce() -> String) {
         self.0.get_or_init(why);
+    }
+
+    /// Refuses all further writes because of `error`. The first reason stays.
+    #[allow(dead_code, reason = "for engines that a build may lack")]
+    pub fn set_after(&self, error: &dyn fmt::Display) {
+        self.set(|| format!("refused since an earlier failure: {error}"));
     }
 
     /// Succeeds while writes are accepted.

@@ -73,6 +73,27 @@ fn after_a_failed_sync_writes_are_refused_until_a_restart() {
     }
 }
 
+/// The kernel reports it once, to whichever sync comes first: the next one succeeds.
+#[test]
+#[cfg(target_os = "linux")]
+fn after_debug_settle_has_failed_writes_are_refused() {
+    // The others do more than a sync there.
+    for store in stores().filter(|store| ["lmdb", "mdbx", "sled"].contains(store)) {
+        let dir = tempfile::tempdir().unwrap();
+        let failing = Injected::start(dir.path(), &args(store, Fsync::No));
+        let mut client = failing.server.connect();
+        assert_eq!(client.call(&["SET", "key", "1"]), OwnedFrame::SimpleString("OK".into()));
+        failing.begin("-e trace=fsync,fdatasync,msync -e inject=fsync,fdatasync,msync:error=EIO:when=1");
+        let failed = client.call(&["DEBUG", "SETTLE"]);
+        assert!(is_error(&failed), "{store}: {failed:?}");
+        // The engine refuses the first of them, and then the store all others.
+        let refused = client.call(&["SET", "key", "2"]);
+        assert!(is_error(&refused), "{store}: {refused:?}");
+        let refused = client.call(&["SET", "key", "3"]);
+        assert!(is_misconf(&refused), "{store}: {refused:?}");
+    }
+}
+
 /// Quotas, and devices that break: a write of the store's files fails, with the error of each.
 #[test]
 #[cfg(target_os = "linux")]

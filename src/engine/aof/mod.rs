@@ -66,7 +66,7 @@ pub(super) const CAVEATS: &[Caveat] = &[
     Caveat::in_files("A start replays the whole file."),
     Caveat::in_files(
         "A rewrite of the file needs space for a second file. It is automatic when the file is at least 64 MiB and \
-        has doubled.",
+        has doubled since the start or the last rewrite; BGREWRITEAOF starts one at any time.",
     ),
     PADDING_CAVEAT,
     Caveat::in_memory(

@@ -29,6 +29,7 @@ use std::{
     ops::ControlFlow,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
+    time::Duration,
 };
 pub(super) use table_trait::{
     ByteBudget, Change, SLOW_TO_FREE, ScanControl, Table, VisitNext, free_each, free_in_order,
@@ -92,7 +93,17 @@ impl<T: Table> MemoryEngine<T> {
 
     /// Waits for a running rewrite of the append-only file. Returns the error of the latest rewrite, once.
     fn join_rewriter(&self) -> Result<()> {
-        let Some(thread) = self.rewriter().take() else { return Ok(()) };
+        let thread = loop {
+            // While the thread runs, its handle stays in place: `rewrite_log` starts no second rewrite beside it.
+            let mut rewriter = self.rewriter();
+            match rewriter.take_if(|thread| thread.is_finished()) {
+                Some(thread) => break thread,
+                None if rewriter.is_none() => return Ok(()),
+                None => {}
+            }
+            drop(rewriter);
+            thread::sleep(Duration::from_millis(1));
+        };
         let name = self.shared.info.name;
         thread.join().unwrap_or_else(|_| {
             log::error!("{name}: the rewrite of the append-only file panicked");

@@ -13,7 +13,7 @@ use crate::engine::stores::{
     map,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use std::{collections::BTreeMap, fs, ops::Bound, path::Path};
+use std::{collections::BTreeMap, fs, ops::Bound, path::Path, slice};
 
 type State = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -340,6 +340,31 @@ fn a_rewrite_that_fails_is_an_error_of_quiesce_once() {
         assert!(error.contains("log.aof.rewrite"), "{error}");
         engine.quiesce().unwrap();
     }
+}
+
+/// DEBUG SETTLE waits for the rewrite that BGREWRITEAOF has started.
+#[test]
+fn no_second_rewrite_starts_while_a_client_waits_for_the_first() {
+    let directory = tempfile::tempdir().unwrap();
+    let location = Location::Path(directory.path().join("log.aof"));
+    let engine = MemoryEngine::<HashTable>::open_as(map::KIND.info, &location).unwrap();
+    let value = vec![b'v'; 1 << 20];
+    for key in 0..32u8 {
+        let mut batch = Batch::default();
+        batch.put(slice::from_ref(&key), &value);
+        engine.write(&batch, false).unwrap();
+    }
+    engine.rewrite_log().unwrap();
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| engine.quiesce());
+        // One that begins beside another finds its file locked, and fails.
+        let mut begun = 0;
+        while begun < 3 && !waits.is_finished() {
+            begun += usize::from(engine.rewrite_log().is_ok());
+        }
+        waits.join().unwrap().unwrap();
+    });
+    engine.quiesce().unwrap();
 }
 
 #[test]

@@ -163,7 +163,7 @@ impl Canopy {
         self.refusal.check(&self.path)?;
         let _guard = RefusesAfterPanic(&self.refusal);
         change().map_err(|error| {
-            self.refusal.set(|| format!("refused since an earlier failure: {error}"));
+            self.refusal.set_after(&error);
             self.fail(error)
         })
     }

@@ -6,6 +6,7 @@ use crate::engine::{
     Status, Tool, VisitPair, VisitValue, WriteOp, Writers,
     files::{self, FirstDirectory},
     mmap_read_ahead::{self, Advice},
+    refusal::Refusal,
 };
 use libmdbx::{
     Database, DatabaseOptions, Mode, NoWriteMap, PageSize, RO, ReadWriteOptions, SyncMode, Transaction,
@@ -153,6 +154,9 @@ struct Mdbx {
     path: PathBuf,
     map_size: u64,
     fsync: Fsync,
+    /// Refusal of writes and syncs after a failed sync: the kernel reports the failure once, so another sync would succeed
+    /// without the lost pages.
+    refusal: Refusal,
     _lock: File,
 }
 
@@ -173,8 +177,11 @@ impl Mdbx {
         let data = path.join(DATA);
         let (length, limit) = (files::length(&data)?, mmap_read_ahead::limit(options.read_ahead));
         let fail = |error| fail(error, path, options.map_size);
-        let db =
-            Database::open_with_options(path, settings(options, length, length > limit)).map_err(fail)?;
+        let db = Database::open_with_options(path, settings(options, length, length > limit));
+        let db = db.map_err(|error| match error {
+            libmdbx::Error::OutOfMemory => Error::no_address_space(NAME, options.map_size),
+            error => fail(error),
+        })?;
         db.sync(true).map_err(fail)?;
         // MDBX writes the first pages of a new file without a sync, and its own sync does nothing before the first
         // commit.
@@ -186,7 +193,8 @@ impl Mdbx {
         advice.grown_to(length, length);
         // A map that is smaller than the data does not fit their copy.
         let (path, map_size, fsync) = (path.into(), options.map_size.max(length), options.fsync);
-        Ok(Self { db, advice, path, map_size, fsync, _lock: lock })
+        let refusal = Refusal::default();
+        Ok(Self { db, advice, path, map_size, fsync, refusal, _lock: lock })
     }
 
     fn fail(&self, error: libmdbx::Error) -> Error {
@@ -298,9 +306,9 @@ fn fail(error: libmdbx::Error, path: &Path, map_size: u64) -> Error {
         libmdbx::Error::TxnFull => {
             Error::Full { engine: NAME, detail: "one commit changes too many pages".into() }
         }
-        libmdbx::Error::TooLarge | libmdbx::Error::OutOfMemory => {
-            let what = format!("cannot reserve {map_size} bytes of address space; lower --map-size");
-            Error::Unsupported { engine: NAME, what }
+        libmdbx::Error::TooLarge => Error::no_address_space(NAME, map_size),
+        libmdbx::Error::OutOfMemory => {
+            Error::Full { engine: NAME, detail: "too little memory for this operation".into() }
         }
         libmdbx::Error::Busy => Error::Locked { path: path.into() },
         libmdbx::Error::IoError(source) => Error::Io { action: "access", path: path.into(), source },
@@ -374,6 +382,7 @@ impl Engine for Mdbx {
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         batch.check_keys(NAME, self.key_limits())?;
+        self.refusal.check(&self.path)?;
         self.apply(batch).map_err(|error| self.fail(error))?;
         self.advise_if_grown();
         // Under `always` MDBX syncs the commit before it becomes visible.
@@ -381,7 +390,11 @@ impl Engine for Mdbx {
     }
 
     fn sync(&self) -> Result<()> {
-        self.db.sync(true).map(drop).map_err(|error| self.fail(error))
+        self.refusal.check(&self.path)?;
+        self.db.sync(true).map(drop).map_err(|error| {
+            self.refusal.set_after(&error);
+            self.fail(error)
+        })
     }
 
     /// Changes the fsync policy between `everysec` and `no`; any other change fails. MDBX cannot change its mode while

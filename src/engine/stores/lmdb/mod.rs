@@ -11,6 +11,7 @@ use crate::engine::{
     Status, Tool, VisitPair, VisitValue, WriteOp, Writers, error,
     files::{self, FirstDirectory},
     mmap_read_ahead::{self, Advice},
+    refusal::Refusal,
 };
 use extend_ahead::Growth;
 use heed::{
@@ -127,6 +128,9 @@ struct Lmdb {
     path: PathBuf,
     /// `true` if LMDB does not sync commits: under every fsync policy but `always`.
     commits_unsynced: AtomicBool,
+    /// Refusal of writes and syncs after a failed sync: the kernel reports the failure once, so another sync would succeed
+    /// without the lost pages.
+    refusal: Refusal,
     _lock: File,
 }
 
@@ -162,7 +166,8 @@ impl Lmdb {
         let advice = Advice::new(NAME, file::data(path), limit, is_random);
         let growth = Growth::new(&env, advice).map_err(fail)?;
         let commits_unsynced = AtomicBool::new(is_unsynced(options));
-        Ok(Self { env, db, growth, path: path.into(), commits_unsynced, _lock: lock })
+        let refusal = Refusal::default();
+        Ok(Self { env, db, growth, path: path.into(), commits_unsynced, refusal, _lock: lock })
     }
 
     fn fail(&self, error: heed::Error) -> Error {
@@ -237,7 +242,12 @@ fn open_env(path: &Path, options: &OpenOptions, is_random: bool) -> Result<Env<W
     // SAFETY: `file::lock` has excluded every other kvbench process, and the file is changed through LMDB only,
     // which synchronises its own processes.
     let env = unsafe { env.open(path) };
-    env.map_err(|error| fail(error, path, options.map_size))
+    env.map_err(|error| match error {
+        heed::Error::Io(source) if source.kind() == io::ErrorKind::OutOfMemory => {
+            Error::no_address_space(NAME, map_size as u64)
+        }
+        error => fail(error, path, options.map_size),
+    })
 }
 
 /// Rounds `bytes` up to whole pages, as LMDB requires; 64 KiB is a multiple of every existing page size.
@@ -258,8 +268,7 @@ fn fail(error: heed::Error, path: &Path, map_size: u64) -> Error {
         }
         heed::Error::EnvAlreadyOpened => Error::Locked { path: path.into() },
         heed::Error::Io(source) if source.kind() == io::ErrorKind::OutOfMemory => {
-            let what = format!("cannot reserve {map_size} bytes of address space; lower --map-size");
-            Error::Unsupported { engine: NAME, what }
+            Error::Full { engine: NAME, detail: "too little memory for this operation".into() }
         }
         heed::Error::Io(source) => Error::Io { action: "access", path: path.into(), source },
         error => Error::library(NAME, error),
@@ -322,6 +331,7 @@ impl Engine for Lmdb {
 
     fn write(&self, batch: &Batch<'_>, sync: bool) -> Result<()> {
         batch.check_keys(NAME, self.key_limits())?;
+        self.refusal.check(&self.path)?;
         // The transaction starts and ends on this thread, as LMDB's writer lock requires. Dropped without a
         // commit, it leaves no trace.
         let commit = || {
@@ -350,7 +360,11 @@ impl Engine for Lmdb {
 
     /// Syncs all commits. Takes no lock of LMDB, so commits can run at the same time.
     fn sync(&self) -> Result<()> {
-        self.env.force_sync().map_err(|error| self.fail(error))
+        self.refusal.check(&self.path)?;
+        self.env.force_sync().map_err(|error| {
+            self.refusal.set_after(&error);
+            self.fail(error)
+        })
     }
 
     fn set_fsync(&self, fsync: Fsync) -> Result<()> {

@@ -103,7 +103,8 @@ static INFO: Info = Info {
         Caveat::new("After a failed write (also on a full disk) it accepts no writes until a restart."),
         Caveat::in_files(
             "Writes can wait forever after its log has shrunk, for example when FLUSHDB and batches of long values alternate \
-            (under no in 2 of 6 tests; sled's pull request 1269, not released); only SIGKILL ends the process then.",
+            (under no in 2 of 6 tests; sled's pull request 1269, not released), and after the failed write of a batch to the \
+            disk; only SIGKILL ends the process then.",
         ),
         Caveat::in_files(
             "A batch that finds no space, and is answered with an error, can be half there, for readers at once and after a \
@@ -273,7 +274,7 @@ impl Sled {
             }
         };
         applied.map_err(|error| {
-            self.refusal.set(|| format!("refused since an earlier failure: {error}"));
+            self.refusal.set_after(&error);
             self.fail(error)
         })
     }
@@ -359,9 +360,13 @@ impl Engine for Sled {
         self.refusal.check(&self.path)?;
         // Passes the log to the operating system and waits for its writes, but not for the file's length nor
         // for the disk's cache.
-        self.db.flush().map_err(|error| self.fail(error))?;
-        self.sync_blobs()?;
-        self.log.sync_data().map_err(Error::io("sync", self.path.join(LOG_FILE)))
+        let sync = || {
+            self.db.flush().map_err(|error| self.fail(error))?;
+            self.sync_blobs()?;
+            self.log.sync_data().map_err(Error::io("sync", self.path.join(LOG_FILE)))
+        };
+        // The kernel reports a failed sync once, so another one would succeed without the lost pages.
+        sync().inspect_err(|error| self.refusal.set_after(error))
     }
 
     fn scan(&self, range: KeyRange<'_>, visit: &mut VisitPair<'_>) -> Result<()> {
