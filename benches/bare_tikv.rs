@@ -42,7 +42,8 @@ async fn work(client: TransactionClient, writes: bool, seed: u64, keys: usize, t
 fn main() {
     let args: Vec<_> = env::args().filter(|arg| arg != "--bench").collect();
     let [_, pd, mode, numbers @ ..] = args.as_slice() else {
-        return eprintln!("PD set|get CLIENTS KEYS REQUESTS");
+        eprintln!("usage: bare_tikv PD set|get CLIENTS KEYS REQUESTS");
+        std::process::exit(2);
     };
     let number = |index: usize| numbers.get(index).and_then(|text| text.parse().ok()).expect("a number");
     let (clients, keys, requests): (usize, usize, usize) = (number(0), number(1), number(2));

@@ -13,7 +13,8 @@ use crate::bench::{
         options::{Cpus, Durability, Gate, Interleave, Options, RunConditions, Suite},
         suites,
     },
-    result::{self, statistics::margin::Margin},
+    result::{self, BuildDescription, Program, statistics::margin::Margin},
+    run,
 };
 use bytesize::ByteSize;
 use clap::Args;
@@ -165,28 +166,32 @@ impl VersionFlags {
 }
 
 impl Duel {
-    /// Returns the options of the run. Builds both programs with --crate, and asks both what they measure.
+    /// Returns the options of the run. With --crate, builds both programs after all else has been checked. Asks both what
+    /// they measure.
     ///
     /// # Errors
     ///
     /// Fails if a program cannot be built, cannot take part or lacks a store, and with `--resume` if no result file is
-    /// found.
+    /// found. With --crate, fails also if the run would be refused.
     pub fn options(self) -> anyhow::Result<Options> {
         let versions = self.versions.asked();
         let duel = match (&versions, &self.old, &self.new) {
-            (Some(versions), _, _) => versions.build()?,
+            (Some(_), _, _) => not_built(),
             (None, Some(old), Some(new)) => {
                 result::Duel { old: duel::describe(old)?, new: duel::describe(new)? }
             }
             (None, _, _) => anyhow::bail!("name two programs, or --crate"),
         };
-        let stores = match (self.stores.is_empty(), versions) {
+        let stores = match (self.stores.is_empty(), &versions) {
             (true, Some(versions)) => duel::stores_of_crate(&versions.name),
             (true, None) => duel::common_stores(&duel)?,
             (false, _) => self.stores,
         };
-        duel::check_stores(&duel, &stores)?;
-        Ok(Options {
+        match &versions {
+            Some(versions) => versions.check_stores(&stores)?,
+            None => duel::check_stores(&duel, &stores)?,
+        }
+        let options = Options {
             suite: self.suite,
             workloads: self.workloads,
             stores,
@@ -221,6 +226,27 @@ impl Duel {
             command: recorded_arguments(),
             server_arguments,
             ..Options::default()
-        })
+        };
+        match versions {
+            None => Ok(options),
+            Some(versions) => built(&versions, options),
+        }
     }
+}
+
+/// Returns programs that stand for those of --crate in a plan.
+fn not_built() -> result::Duel {
+    let build = BuildDescription::default();
+    let program = Program { path: String::new(), checksum: 0, chosen: None, build };
+    result::Duel { old: program.clone(), new: program }
+}
+
+/// Builds both programs of --crate, and returns `options` with them. The builds take minutes, so whatever can be refused
+/// is refused before them.
+fn built(versions: &CrateVersions, options: Options) -> anyhow::Result<Options> {
+    run::dry_run::text(&options)?;
+    run::check_output(&options)?;
+    let duel = versions.build()?;
+    duel::check_stores(&duel, &options.stores)?;
+    Ok(Options { duel: Some(duel), ..options })
 }

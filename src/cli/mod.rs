@@ -26,6 +26,7 @@ mod value_parsers;
 #[cfg(feature = "bench")]
 use crate::bench::report::tracking_services::Format;
 use crate::engine::Kind;
+use anyhow::Context;
 #[cfg(feature = "bench")]
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -82,6 +83,9 @@ const FEATURES: &[(&str, bool, &[&str])] = &[
     ("torture", cfg!(feature = "torture"), &["torture"]),
 ];
 
+/// Subcommands that only a build for Linux has.
+const LINUX_ONLY: &[&str] = &["calibrate", "torture"];
+
 // A paragraph is one line: clap wraps it at the width of the terminal.
 #[cfg(feature = "bench")]
 const COMPARE_HELP: &str = "\
@@ -99,7 +103,7 @@ const CHECK_HELP: &str = "\
 Exit code: 0 when the data are sound, 1 when they are damaged, 2 when they cannot be checked.
 
 No server may have the data open. Append-only files, and directories of such files, are read in place. All other data \
-are copied to TMPDIR first, and the copy is opened.";
+are copied to TMPDIR (without it, to /var/tmp) first, and the copy is opened.";
 
 const REPAIR_HELP: &str = "\
 A first line that is damaged is rewritten, if the frame behind it is whole; all records are then kept. Other damage \
@@ -241,6 +245,21 @@ pub enum CliError {
         /// The Cargo feature with this subcommand.
         feature: &'static str,
     },
+    /// Subcommand that needs another operating system.
+    #[error("`kvbench {0}` needs Linux")]
+    NeedsLinux(String),
+}
+
+impl CliError {
+    /// Returns the error for the subcommand `command` in this build, or in one for another system if `is_linux` is
+    /// `false`; `None` if the build has it, or if there is none of this name.
+    fn absent(command: &str, is_linux: bool) -> Option<Self> {
+        let &(feature, is_built, _) = FEATURES.iter().find(|(_, _, commands)| commands.contains(&command))?;
+        if !is_linux && LINUX_ONLY.contains(&command) {
+            return Some(Self::NeedsLinux(command.into()));
+        }
+        (!is_built).then(|| Self::NotBuilt { command: command.into(), feature })
+    }
 }
 
 /// Options of `kvbench top`.
@@ -370,10 +389,8 @@ impl Cli {
     pub fn read() -> Result<Self, CliError> {
         let first = env::args_os().nth(1).unwrap_or_default();
         let first = first.to_string_lossy();
-        for &(feature, built, commands) in FEATURES {
-            if !built && commands.contains(&&*first) {
-                return Err(CliError::NotBuilt { command: first.into_owned(), feature });
-            }
+        if let Some(absent) = CliError::absent(&first, cfg!(target_os = "linux")) {
+            return Err(absent);
         }
         let words = config_file::expand(env::args_os().collect())?;
         let mut command = command_line();
@@ -405,15 +422,19 @@ fn error_line(error: &anyhow::Error) -> String {
     line
 }
 
-/// Writes `text` to standard output.
+/// Writes `text` to standard output. A reader that has closed it, as `head` does, has seen enough: this is no error.
 ///
 /// # Errors
 ///
-/// If standard output cannot be written, or was closed.
+/// If standard output cannot be written for another reason, such as a full disk.
 fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    Ok(stdout.flush()?)
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns clap's definition of the program's command line.
@@ -446,4 +467,28 @@ pub fn man() -> std::io::Result<String> {
         man.render_options_section(&mut page)?;
     }
     Ok(String::from_utf8_lossy(&page).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subcommands_of_linux_name_it_on_another_system() {
+        for command in LINUX_ONLY {
+            let error = CliError::absent(command, false).unwrap().to_string();
+            assert_eq!(error, format!("`kvbench {command}` needs Linux"));
+        }
+        for command in ["serve", "stores", "nosuch"] {
+            assert!(CliError::absent(command, false).is_none(), "{command}");
+        }
+        for (feature, is_built, commands) in FEATURES {
+            for command in *commands {
+                let absent = CliError::absent(command, true);
+                let is_named =
+                    |error: CliError| matches!(error, CliError::NotBuilt { feature: f, .. } if f == *feature);
+                assert_eq!(absent.is_some_and(is_named), !is_built, "{command}");
+            }
+        }
+    }
 }

@@ -17,6 +17,9 @@ use std::{
     time::Duration,
 };
 
+/// Default of `--dir`.
+const DIRECTORY: &str = "kvbench-torture.tmp";
+
 pub(super) const EXAMPLES: &str = "\
 Examples:
   kvbench torture --store rocksdb --mode kill --rounds 100
@@ -63,7 +66,7 @@ pub struct Torture {
     #[arg(long, value_enum, value_delimiter = ',')]
     cut: Vec<Cut>,
     /// Directory for the rounds
-    #[arg(long, value_name = "DIR", default_value = "kvbench-torture.tmp")]
+    #[arg(long, value_name = "DIR", default_value = DIRECTORY)]
     dir: PathBuf,
     /// Result file, to which each finished round is added; if it exists, its results are kept
     #[arg(long, value_name = "FILE")]
@@ -125,9 +128,15 @@ impl Torture {
     }
 
     /// Returns the command that repeats a round, without the flags of the server under test, the injected fault and the
-    /// seed.
+    /// seed. The program is named as in the command line of this process: another one may lack the store.
     fn again(&self) -> String {
-        format!("kvbench torture --clients {}", self.clients)
+        let program = env::args_os().next().unwrap_or_else(|| "kvbench".into());
+        let program = quoted(&program.to_string_lossy());
+        let directory = match self.dir == Path::new(DIRECTORY) {
+            true => String::new(),
+            false => format!(" --dir {}", quoted(&self.dir.display().to_string())),
+        };
+        format!("{program} torture --clients {}{directory}", self.clients)
     }
 
     fn own(&self) -> anyhow::Result<Vec<Subject>> {
@@ -212,7 +221,25 @@ fn server_arguments(store: &str, fsync: Fsync) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::{self, Cli};
+    use clap::Parser;
     use std::process::Command;
+
+    #[test]
+    fn command_that_repeats_a_round_names_this_program_and_its_directory() {
+        let program = quoted(&env::args_os().next().unwrap().to_string_lossy());
+        for (flags, named) in
+            [(&["--dir", "my rounds"][..], " --dir 'my rounds'"), (&["--dir", DIRECTORY], ""), (&[], "")]
+        {
+            let words = [&["kvbench", "torture", "--store", "map"], flags].concat();
+            let Some(cli::Command::Torture(torture)) = Cli::try_parse_from(words).unwrap().command else {
+                panic!("{flags:?} are of another subcommand");
+            };
+            let subjects = torture.options().unwrap().subjects;
+            let expected = format!("{program} torture --clients 8{named} --store map --fsync always");
+            assert_eq!(subjects[0].repeat_command, expected);
+        }
+    }
 
     #[test]
     fn shell_reads_quoted_words_back() {

@@ -1,5 +1,6 @@
 //! Keys pressed in the terminal.
 
+use nix::sys::signal::{SigSet, Signal};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::{Errno, read},
@@ -7,15 +8,15 @@ use rustix::{
     termios::{LocalModes, OptionalActions, Termios, isatty, tcgetattr, tcsetattr},
 };
 use std::{
-    thread,
+    process, thread,
     time::{Duration, Instant},
 };
 
 /// Bytes of keys that end the program: q, Q, Ctrl-C and Ctrl-D.
 const QUIT: [u8; 4] = [b'q', b'Q', 3, 4];
 
-/// Terminal in a mode that delivers each key at once and does not show it. The settings are restored on drop. Until
-/// then, Ctrl-C is delivered as a key, because a signal would end the program before the settings are restored.
+/// Terminal in a mode that delivers each key at once and does not show it. The settings are restored on drop, and before
+/// SIGINT or SIGTERM ends the program. Until then, Ctrl-C is delivered as a key.
 pub(super) struct Keyboard {
     /// Settings of the terminal to restore; `None` if standard input is no terminal.
     before: Option<Termios>,
@@ -26,6 +27,7 @@ impl Keyboard {
     pub fn open() -> Self {
         let before = tcgetattr(stdin()).ok().filter(|_| isatty(stdin()));
         if let Some(mut settings) = before.clone() {
+            restore_at_signals(settings.clone());
             settings.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG);
             // Best effort: without it, q works before Enter.
             let _ = tcsetattr(stdin(), OptionalActions::Now, &settings);
@@ -59,6 +61,22 @@ impl Keyboard {
             }
         }
     }
+}
+
+/// Lets a thread wait for SIGINT and SIGTERM, which restores `settings` of the terminal and ends the program, with the
+/// exit code that a shell reports for the signal. Must be called before the program has other threads.
+fn restore_at_signals(settings: Termios) {
+    let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
+    // Without the mask, the signals end the program as before.
+    if signals.thread_block().is_err() {
+        return;
+    }
+    thread::spawn(move || {
+        if let Ok(signal) = signals.wait() {
+            let _best_effort = tcsetattr(stdin(), OptionalActions::Now, &settings);
+            process::exit(128 + signal as i32);
+        }
+    });
 }
 
 impl Drop for Keyboard {

@@ -8,7 +8,7 @@ use std::{io, path::PathBuf, time::Duration};
 pub enum Error {
     #[error("cannot reach {server}: {source}; start the server, or name another HOST:PORT")]
     Io { server: String, source: io::Error },
-    #[error("{server} answers {reply:?}; see --password-file")]
+    #[error("{server} answers {reply:?}{}", advice(.reply))]
     Refused { server: String, reply: String },
     #[error("{server} does not answer as a Redis server does; `kvbench top` needs a port without TLS")]
     Foreign { server: String },
@@ -16,6 +16,12 @@ pub enum Error {
     Password { path: PathBuf, source: io::Error },
     #[error("cannot write: {0}")]
     Output(#[source] io::Error),
+}
+
+/// Returns the advice for an error reply of a server; empty if a password is not the reason.
+fn advice(reply: &str) -> &'static str {
+    let is_about_password = ["NOAUTH", "WRONGPASS"].iter().any(|code| reply.starts_with(code));
+    if is_about_password { "; see --password-file" } else { "" }
 }
 
 /// Options of `kvbench top`.
@@ -29,4 +35,23 @@ pub struct Options {
     pub count: Option<u64>,
     /// File with the password of the server.
     pub password_file: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_replies_about_a_password_name_its_flag() {
+        for (reply, is_named) in [
+            ("NOAUTH Authentication required.", true),
+            ("WRONGPASS invalid username-password pair or user is disabled.", true),
+            ("ERR max number of clients reached", false),
+            ("NOPERM this user has no permissions to run the 'info' command", false),
+        ] {
+            let error = Error::Refused { server: "here:1".into(), reply: reply.into() }.to_string();
+            assert!(error.contains(reply), "{error}");
+            assert_eq!(error.contains("--password-file"), is_named, "{error}");
+        }
+    }
 }

@@ -1,11 +1,14 @@
 //! Results of crash tests: a file to which each run adds, and tables of it.
 
-use crate::engine::files;
+use crate::engine::{self, files};
 use serde::{Deserialize, Serialize};
 use std::{
     fmt::Write,
-    fs, io,
+    fs::{self, File},
+    io,
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// Results that docs/durability.md shows, of this version of kvbench.
@@ -13,6 +16,9 @@ const PUBLISHED: &str = include_str!("../../docs/torture.json");
 
 /// Version of the format of a result file of crash tests.
 const SCHEMA: u32 = 1;
+
+/// Maximum time to wait for another process that adds to the same result file, which takes milliseconds.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Results of crash tests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +78,45 @@ pub enum Error {
         .path.display()
     )]
     Newer { path: PathBuf, schema: u32 },
+    #[error(
+        "{}: another kvbench has had the lock of this file for {} s; end that kvbench, or name another file",
+        .0.display(),
+        LOCK_TIMEOUT.as_secs()
+    )]
+    Busy(PathBuf),
+}
+
+/// Lock of a result file, by a file `<path>.lock` beside it, without which the rows of two processes that read, add and
+/// replace at once would be lost. The lock file is removed on drop.
+struct Lock {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Lock {
+    /// Locks the result file at `path`; waits for another process that has the lock.
+    fn new(path: &Path) -> Result<Self, Error> {
+        // One lock for all names of a file.
+        let lock = fs::canonicalize(path).unwrap_or_else(|_| path.into()).with_added_extension("lock");
+        let begin = Instant::now();
+        loop {
+            match files::open_locked(&lock, path) {
+                Ok(file) => return Ok(Self { path: lock, _file: file }),
+                Err(engine::Error::Io { source, .. }) => {
+                    return Err(Error::File { path: path.into(), source });
+                }
+                Err(_) if begin.elapsed() > LOCK_TIMEOUT => return Err(Error::Busy(path.into())),
+                Err(_) => thread::sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // The next process locks a file that is left.
+        let _best_effort = fs::remove_file(&self.path);
+    }
 }
 
 /// Start of a result file of any version.
@@ -116,12 +161,13 @@ impl Results {
     }
 
     /// Adds a row to the row of the same test in a result file, or appends it, and replaces the file atomically. Creates
-    /// the file if it does not exist.
+    /// the file if it does not exist. Several processes may add to one file.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or replaced, or is no result file.
+    /// If the file cannot be read, locked or replaced, or is no result file.
     pub fn add_to(path: &Path, cell: &ResultRow) -> Result<(), Error> {
+        let _lock = Lock::new(path)?;
         let mut results = Self::read_or_new(path)?;
         match results.cells.iter_mut().find(|known| known.is_same_test(cell)) {
             Some(known) => known.add(cell),
@@ -279,6 +325,23 @@ mod tests {
         let failed = ResultRow { failed: vec![9], ..one };
         Results::add_to(&path, &failed).unwrap();
         assert_eq!(Results::read(&path).unwrap().rounds("map", "", "", ""), 0);
+    }
+
+    #[test]
+    fn rounds_of_several_runs_at_once_add_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, link] = ["results.json", "link.json"].map(|name| dir.path().join(name));
+        let row = ResultRow { subject: "map".into(), rounds: 1, ..ResultRow::default() };
+        Results::add_to(&path, &row).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        thread::scope(|scope| {
+            for name in [&path, &link, &path, &link] {
+                let row = &row;
+                scope.spawn(move || (0..10).for_each(|_| Results::add_to(name, row).unwrap()));
+            }
+        });
+        assert_eq!(Results::read(&path).unwrap().rounds("map", "", "", ""), 41);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "a lock file is left");
     }
 
     #[test]

@@ -1,7 +1,13 @@
 //! Server process of a crash test.
 
 use super::{load_client, options::Subject};
-use nix::sys::{prctl::set_pdeathsig, signal::Signal};
+use nix::{
+    sys::{
+        prctl::set_pdeathsig,
+        signal::{Signal, killpg},
+    },
+    unistd::Pid,
+};
 use redis_protocol::resp2::types::OwnedFrame;
 use std::{
     fs::{self, File},
@@ -22,9 +28,11 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// connections.
 const PORTS: std::ops::Range<u16> = 12_000..32_000;
 
-/// Running server process; killed when dropped.
+/// Running server process, which leads a process group; the group is killed when dropped.
 pub(super) struct Server {
     process: Child,
+    /// `true` for kvbench, which no script starts.
+    is_ours: bool,
     pub port: u16,
     log: PathBuf,
 }
@@ -41,19 +49,29 @@ impl Server {
         });
         let mut command = Command::new(&subject.program);
         command.args(words).stdin(Stdio::null()).stdout(output).stderr(errors);
+        command.process_group(0);
         kill_with_parent(&mut command);
         let start = command.spawn();
         let process =
             start.map_err(|error| format!("cannot start {}: {error}", subject.program.display()))?;
-        Ok(Self { process, port, log: log.into() })
+        Ok(Self { process, is_ours: subject.is_ours, port, log: log.into() })
     }
 
-    /// Waits until the server answers PING. Fails if it exits, or after a minute.
+    /// Waits until the server answers PING. Fails if it exits, or after a minute. If the server is not kvbench, fails also
+    /// if another process answers.
     pub fn wait_until_ready(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + START_TIMEOUT;
         loop {
-            if self.answers().unwrap_or(false) {
-                return Ok(());
+            match self.answering_process() {
+                Ok(Some(id)) if id == self.process.id() => return Ok(()),
+                // A server of another crash test can have the port of kvbench for a while.
+                Ok(Some(id)) if !self.is_ours => {
+                    return Err(format!(
+                        "another process ({id}) answers at the port of the server; if a script starts the server, let it \
+                         `exec` the server"
+                    ));
+                }
+                _ => {}
             }
             if let Ok(Some(status)) = self.process.try_wait() {
                 return Err(format!("the server does not start ({status}): {}", self.last_words()));
@@ -65,16 +83,19 @@ impl Server {
         }
     }
 
-    /// Returns `true` if this server answers, not another process that took the port in the meantime.
-    fn answers(&self) -> io::Result<bool> {
+    /// Returns the id of the process that answers PING at the port, which is not this server's if another process took the
+    /// port in the meantime, or if a script started the server. If INFO has no id, this server's is returned;
+    /// `None` if the server is not ready.
+    fn answering_process(&self) -> io::Result<Option<u32>> {
         let mut connection = load_client::connect(self.port)?;
         if !matches!(connection.call(&["PING"])?, OwnedFrame::SimpleString(_)) {
-            return Ok(false);
+            return Ok(None);
         }
-        let OwnedFrame::BulkString(info) = connection.call(&["INFO"])? else { return Ok(true) };
+        let own = self.process.id();
+        let OwnedFrame::BulkString(info) = connection.call(&["INFO"])? else { return Ok(Some(own)) };
         let info = String::from_utf8_lossy(&info);
-        let pid = info.lines().find_map(|line| line.strip_prefix("process_id:")?.trim().parse().ok());
-        Ok(pid.is_none_or(|pid: u32| pid == self.process.id()))
+        let id = info.lines().find_map(|line| line.strip_prefix("process_id:")?.trim().parse().ok());
+        Ok(Some(id.unwrap_or(own)))
     }
 
     /// Returns the exit status of the server, or `None` while it runs.
@@ -96,7 +117,9 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.process.kill();
+        // The group also has a server that a script has started. This fails if all have ended.
+        let group = i32::try_from(self.process.id()).map(Pid::from_raw);
+        let _ = group.map(|group| killpg(group, Signal::SIGKILL));
         let _ = self.process.wait();
     }
 }

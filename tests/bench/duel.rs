@@ -198,6 +198,34 @@ fn a_workload_that_a_store_cannot_run_does_not_count() {
     assert_eq!(text.matches("  gate").count(), 1, "{text}");
 }
 
+/// The next block would measure another program.
+#[test]
+fn a_program_that_is_rebuilt_ends_the_duel() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = format!("if [ $1 = measure-job ]; then echo '# rebuilt' >>\"$0\"; fi\nexec {KVBENCH} \"$@\"");
+    let program = script(dir.path(), "program", &text);
+    let output = duel(dir.path(), Path::new(KVBENCH), &program, READS);
+    assert_eq!(output.status.code(), UNDECIDED, "{}", stderr(&output));
+    let told = "/program was rebuilt, replaced or removed during the duel";
+    assert!(stderr(&output).contains(told), "{}", stderr(&output));
+    assert_eq!(names(dir.path()), ["program", "result.json"]);
+    assert!(read(dir.path()).comparisons.iter().all(|comparison| comparison.blocks.is_empty()));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_report_that_cannot_be_written_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = format!("if [ $1 = measure-job ]; then exit 3; fi\nexec {KVBENCH} \"$@\"");
+    let failing = script(dir.path(), "failing", &text);
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(KVBENCH);
+    command.current_dir(dir.path()).arg("duel").args([Path::new(KVBENCH), &failing]).args(READS);
+    let output = command.stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), UNDECIDED, "{}", stderr(&output));
+    assert!(stderr(&output).contains("cannot write to standard output"), "{}", stderr(&output));
+}
+
 #[test]
 fn a_new_program_that_fails_is_a_loss() {
     let dir = tempfile::tempdir().unwrap();
@@ -277,14 +305,16 @@ fn versions_that_cannot_be_compared_are_refused_at_once() {
     }
 }
 
-/// Stands in for cargo, takes redb from one place, and "builds" this program.
+/// Stands in for cargo with a configured build target, takes redb from one place, and "builds" this program.
 #[cfg(feature = "redb")]
 const CARGO: &str = r#"case $1 in
 metadata) cat <<END
 {"packages": [{"name": "redb", "version": "VERSION", "source": "SOURCE", "manifest_path": "/cache/Cargo.toml"}]}
 END
 ;;
-build) while [ "$1" != --target-dir ]; do shift; done; mkdir -p "$2/release"; cp KVBENCH "$2/release/kvbench" ;;
+build) while [ "$1" != --target-dir ]; do shift; done; built=$2/triple/release
+mkdir -p "$built"; cp KVBENCH "$built/kvbench"
+echo "{\"reason\": \"compiler-artifact\", \"executable\": \"$built/kvbench\"}" ;;
 esac"#;
 
 /// What cargo takes decides, not what was asked for. Two builds that are one program are not compared either.
@@ -320,6 +350,53 @@ fn sides_that_do_not_differ_are_refused() {
         assert_eq!(output.status.code(), UNDECIDED, "{named}: {text}");
         assert!(text.contains(named), "{named}: {text}");
     }
+}
+
+/// Refused without a build, and even before a version is chosen.
+#[test]
+#[cfg(feature = "redb")]
+fn mistakes_beside_the_versions_are_found_before_the_builds() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("letter"), "Dear reader,\n").unwrap();
+    for (flags, named) in [
+        (&["--stores", "mongodb"][..], "--stores mongodb: "),
+        (&["--mix", "insert=1"], "this --mix only fills or empties the store"),
+        (&["--suite", "storage"], "--suite storage: "),
+        (&["--output", "letter"], "--output letter: no result of this version of kvbench"),
+        (&["--output", "letter", "--force"], "--output letter: no result of this version of kvbench"),
+        (&["--output", "none.json", "--resume"], "--resume: there is no none.json"),
+        (&["--resume"], "--resume: there is no kvbench-duel-*.json"),
+        #[cfg(feature = "lmdb")]
+        (
+            &["--stores", "redb,lmdb"],
+            "--stores lmdb: the builds for --crate redb have only the stores of this crate",
+        ),
+    ] {
+        let versions = ["duel", "--crate", "redb", "--base", "4.3.0", "--head", "4.4.0"];
+        let mut command = Command::new(KVBENCH);
+        command.current_dir(dir.path()).args(versions).args(["--kvbench", env!("CARGO_MANIFEST_DIR")]);
+        command.args(["--target-dir", "builds"]).args(flags);
+        let output = command.env("CARGO", "false").run_to_end();
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), UNDECIDED, "{named}: {text}");
+        assert!(text.contains(named), "{named}: {text}");
+        assert_eq!(names(dir.path()), ["letter"], "{named}");
+    }
+}
+
+/// fjall brings it, so kvbench's manifest cannot choose its version.
+#[test]
+#[cfg(feature = "fjall")]
+fn a_crate_of_a_crate_is_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let versions = ["duel", "--crate", "lsm-tree", "--base", "3.1.9", "--head", "3.1.10"];
+    let mut command = Command::new(KVBENCH);
+    command.current_dir(dir.path()).args(versions).args(["--kvbench", env!("CARGO_MANIFEST_DIR")]);
+    let output = command.args(["--target-dir", "builds"]).env("CARGO", "false").run_to_end();
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), UNDECIDED, "{text}");
+    assert!(text.contains("--crate lsm-tree: no direct dependency of kvbench"), "{text}");
+    assert_eq!(names(dir.path()), [""; 0]);
 }
 
 /// A directory is looked at with cargo, but nothing is built.

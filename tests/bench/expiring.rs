@@ -26,13 +26,14 @@ fn reads(measured: &Measurement) -> u64 {
 fn reads_of_expired_keys_are_counted_and_expired_keys_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     for access in ACCESSES {
-        let mix = "get=0.8,update=0.1,read-modify-write=0.05,insert=0.05";
+        let mix = "get=0.7,get-miss=0.1,update=0.1,read-modify-write=0.05,insert=0.05";
         let more = ["--mix", mix, "--ttl", "300ms", "--seconds", "2", "--rate", "500"];
         let run = result_of(dir.path(), &flags(access, &more));
         let measured = only(&run);
         let (hits, expired) = (measured.hits.unwrap(), measured.expired_reads.unwrap());
         assert_eq!(hits + expired, reads(measured), "{access:?}");
         assert!(hits > 0 && expired > 0, "{access:?}: {hits} hits, {expired} expired");
+        assert!(measured.by_operation[&Operation::GetMiss].count > 0, "{access:?}");
         assert!(measured.expired_keys.unwrap() > 0, "{access:?}");
         assert!(
             measured.keys_after.unwrap() < measured.keys_before.unwrap(),

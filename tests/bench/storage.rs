@@ -149,5 +149,8 @@ fn writes_until_a_time_is_up_leave_no_size_to_compare() {
         let counted = of(&[&["--operations", "500"], access].concat());
         assert!(counted.disk_bytes.is_some() && counted.space_amplification.is_some());
         assert!(counted.live_size.is_some() && counted.closed_size.is_some());
+        let warmed_up = of(&[&["--operations", "500", "--warm-up", "0.05"], access].concat());
+        assert_eq!((warmed_up.disk_bytes, warmed_up.closed_size), (None, None));
+        assert!(warmed_up.unmeasured["disk_bytes"].contains("--warm-up 0"), "{:?}", warmed_up.unmeasured);
     }
 }

@@ -70,6 +70,34 @@ fn top_shows_a_server_at_work() {
     assert!(!gone.status.success() && gone.stderr.contains(&address), "{}", gone.stderr);
 }
 
+/// Everything that is printed goes the same way.
+#[test]
+#[cfg(target_os = "linux")]
+fn output_that_cannot_be_written_is_an_error_unless_its_reader_has_gone() {
+    use crate::support::KVBENCH;
+    let dir = tempfile::tempdir().unwrap();
+    let bench = "bench --stores btree --fsync memory --mix get=1 --keys 100 --seconds 0.1 --warm-up 0 --threads 1 \
+                 --repetitions 1 --quiet-wait 0 --foreign 100 --force --output result.json";
+    for arguments in ["stores", bench] {
+        let run_with_stdout = |stdout: Stdio| {
+            let mut command = Command::new(KVBENCH);
+            command.current_dir(dir.path()).args(arguments.split_whitespace()).stdin(Stdio::null());
+            let output = command.stdout(stdout).output().unwrap();
+            (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        };
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let (code, said) = run_with_stdout(full.into());
+        assert_eq!(code, Some(1), "{arguments}: {said}");
+        let told = "kvbench: cannot write to standard output: No space left on device";
+        assert!(said.contains(told), "{arguments}: {said}");
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let (code, said) = run_with_stdout(writer.into());
+        assert_eq!(code, Some(0), "{arguments}: {said}");
+        assert!(!said.contains("standard output"), "{arguments}: {said}");
+    }
+}
+
 #[test]
 fn top_takes_a_host_with_its_port_or_a_port() {
     for address in ["localhost", "99999", "localhost:99999", ":6380", ""] {
@@ -176,11 +204,12 @@ fn start_warns_of_a_store_and_policy_that_may_lose_the_whole_database() {
     assert!(!log.contains("WARN"), "a store in memory is expected to lose everything: {log}");
 }
 
-/// A terminal of 60 columns, and what the program wrote to it until the key was pressed.
+/// A terminal of 60 columns, and what the program wrote to it until the key was pressed or the signal was sent.
 #[test]
-fn top_fits_into_the_terminal_and_ends_with_q() {
+fn top_fits_into_the_terminal_and_leaves_it_as_it_was() {
     use rustix::{
         event::{PollFd, PollFlags, Timespec, poll},
+        process::{Pid, Signal, kill_process},
         pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
         termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize},
     };
@@ -192,7 +221,7 @@ fn top_fits_into_the_terminal_and_ends_with_q() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &["--path", ":memory:"]);
     server.connect().call(&["SET", "k", "v"]);
-    for key in [b"q", b"\x03"] {
+    for (key, code) in [("q", 0), ("\x03", 0), ("", 143)] {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -216,7 +245,10 @@ fn top_fits_into_the_terminal_and_ends_with_q() {
             text.push_str(&String::from_utf8_lossy(&piece[..len]));
         }
         assert!(text.lines().all(|line| line.trim_start_matches("\x1b[2J\x1b[H").len() <= 60), "{text}");
-        screen.write_all(key).unwrap();
+        match key {
+            "" => kill_process(Pid::from_child(&top), Signal::TERM).unwrap(),
+            key => screen.write_all(key.as_bytes()).unwrap(),
+        }
         let deadline = Instant::now() + crate::support::PATIENCE;
         let status = loop {
             match top.try_wait().unwrap() {
@@ -225,7 +257,7 @@ fn top_fits_into_the_terminal_and_ends_with_q() {
             }
             thread::sleep(Duration::from_millis(5));
         };
-        assert!(status.success());
+        assert_eq!(status.code(), Some(code));
         assert_eq!(tcgetattr(&terminal).unwrap().local_modes, before, "the terminal is as it was");
     }
 }

@@ -1,6 +1,9 @@
 //! `kvbench torture`: flags and files that it refuses before it tests anything.
 
-use crate::program::{misuse, misuse_in};
+use crate::{
+    program::{misuse, misuse_in},
+    support::{KVBENCH, wait_until},
+};
 use kvbench::{engine::DISTRIBUTED, testing::engine_case::names};
 use std::fs;
 
@@ -58,6 +61,20 @@ fn a_program_that_does_not_start_is_no_failed_round() {
         let log = said.trim().rsplit(' ').next().unwrap();
         assert!(log.ends_with("server.log") && fs::exists(log).unwrap(), "{said}");
     }
+}
+
+/// A kill of the script would not be one of the server.
+#[test]
+fn a_server_that_a_script_starts_without_exec_is_refused_and_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!("{KVBENCH} --port {{port}} --path {{dir}}/data; true");
+    let said = misuse_in(dir.path(), &["torture", "--rounds", "1", "--", "sh", "-c", &script]);
+    let (_, rest) = said.split_once("another process (").unwrap_or_else(|| panic!("{said}"));
+    let (server, rest) = rest.split_once(") answers at the port").unwrap();
+    assert!(rest.contains("let it `exec` the server"), "{said}");
+    let command_line = format!("/proc/{server}/cmdline");
+    // Empty for a process that has ended and was not waited for.
+    wait_until("the server goes on", || fs::read(&command_line).unwrap_or_default().is_empty());
 }
 
 #[test]

@@ -79,6 +79,13 @@ struct Metadata {
     packages: Vec<Package>,
 }
 
+/// Message of `cargo build --message-format json`.
+#[derive(Deserialize)]
+struct BuildMessage {
+    /// Path of the program that was built, or was up to date; `None` in a message about something else.
+    executable: Option<PathBuf>,
+}
+
 impl Package {
     /// Returns the version and the place of the package's code as text: the directory, or the repository with the commit,
     /// whatever names the commit.
@@ -124,11 +131,10 @@ impl Found {
         Ok(Self { source: source.clone(), version, manifest })
     }
 
-    /// Returns the section of kvbench's manifest with which Cargo takes the crate `name` from this source; empty for a
-    /// published version.
-    pub fn patch(&self, name: &str) -> String {
-        let place = match &self.source {
-            CrateSource::Published(_) => return String::new(),
+    /// Returns the keys of a dependency in a manifest that say where the crate is; empty for a published version.
+    fn place(&self) -> String {
+        match &self.source {
+            CrateSource::Published(_) => String::new(),
             CrateSource::Directory(path) => {
                 let directory = self.manifest.as_deref().and_then(Path::parent).unwrap_or(path);
                 format!("path = {:?}", directory.display().to_string())
@@ -137,8 +143,23 @@ impl Found {
             CrateSource::Git { url, revision: Some(revision) } => {
                 format!("git = {url:?}, rev = {revision:?}")
             }
-        };
-        format!("\n[patch.crates-io]\n{name} = {{ {place} }}\n")
+        }
+    }
+
+    /// Returns the section of kvbench's manifest with which Cargo takes the crate `name` from this source; empty for a
+    /// published version.
+    pub fn patch(&self, name: &str) -> String {
+        match self.place() {
+            place if place.is_empty() => place,
+            place => format!("\n[patch.crates-io]\n{name} = {{ {place} }}\n"),
+        }
+    }
+
+    /// Returns the keys that require exactly this crate in kvbench's dependency on it: the version or, for a git
+    /// repository, the repository with the commit. A patch would have no effect on a dependency that requires another
+    /// version.
+    pub fn requirement(&self) -> String {
+        self.version.as_ref().map_or_else(|| self.place(), |version| format!("version = \"={version}\""))
     }
 
     /// Returns `true` if `package` comes from this source.
@@ -186,6 +207,14 @@ fn packages(directory: &Path, words: &[&str]) -> Result<Result<Vec<Package>, Str
     Ok(metadata.map(|metadata| metadata.packages).map_err(|error| error.to_string()))
 }
 
+/// Returns the path of kvbench's program from `messages`, the output of `cargo build --message-format json`; `None` if it
+/// was not built.
+pub(super) fn built_program(messages: &[u8]) -> Option<PathBuf> {
+    let lines = messages.split(|byte| *byte == b'\n');
+    let mut programs = lines.filter_map(|line| serde_json::from_slice::<BuildMessage>(line).ok()?.executable);
+    programs.find(|path| path.ends_with("kvbench"))
+}
+
 /// Runs cargo with the arguments `words` in a directory, and returns its exit status and output. `rustflags` is the value
 /// of `CARGO_ENCODED_RUSTFLAGS`; `None` leaves the variable as it is. `stderr` receives the progress and the error
 /// messages. Fails only if cargo cannot be started.
@@ -206,6 +235,24 @@ pub(super) fn cargo(
 mod tests {
     use super::*;
     use std::fs;
+
+    /// With a configured build target, the path has the name of the target.
+    #[test]
+    fn the_built_program_is_where_cargo_says() {
+        let messages = concat!(
+            r#"{"reason":"compiler-artifact","target":{"name":"kvbench"},"executable":null,"fresh":true}"#,
+            "\n",
+            r#"{"reason":"build-script-executed","env":[]}"#,
+            "\nno JSON\n",
+            r#"{"reason":"compiler-artifact","executable":"/t/triple/release/kvbench","fresh":true}"#,
+            "\n",
+            r#"{"reason":"build-finished","success":true}"#,
+            "\n",
+        );
+        let expected = Some(PathBuf::from("/t/triple/release/kvbench"));
+        assert_eq!(built_program(messages.as_bytes()), expected);
+        assert_eq!(built_program(br#"{"reason":"build-finished","success":false}"#), None);
+    }
 
     #[test]
     fn a_source_is_a_version_a_directory_or_a_repository() {

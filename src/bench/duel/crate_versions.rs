@@ -1,11 +1,12 @@
 //! Programs of a duel between two versions of an engine's crate: kvbench is built twice, each time with another version.
 //!
 //! Each build has a directory with links to the sources, a copy of the lock file, and a `Cargo.toml` that requires
-//! exactly the version, and for a crate that is not on crates.io says where it is (`[patch.crates-io]`). Both are built
+//! exactly the version (of a git repository: the commit), and for a crate that is not on crates.io says where it is
+//! (`[patch.crates-io]`). Both are built
 //! in one target directory, which is kept, so that only the crate and kvbench itself are compiled twice.
 
 use super::{
-    crate_source::{CrateSource, ENCODED_RUSTFLAGS, Found, Package, cargo},
+    crate_source::{CrateSource, ENCODED_RUSTFLAGS, Found, Package, built_program, cargo},
     programs::{Error, describe},
 };
 use crate::{
@@ -47,11 +48,31 @@ pub fn stores_of_crate(name: &str) -> Vec<String> {
 }
 
 impl CrateVersions {
+    /// Checks, without a build, that the builds can have `stores`: those that use the crate, and those of every build.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no store of this build uses the crate, and with the first of `stores` that another Cargo feature adds.
+    pub fn check_stores(&self, stores: &[String]) -> Result<(), Error> {
+        let own = self.feature()?;
+        match stores.iter().find(|store| feature(store).is_some_and(|feature| feature != own)) {
+            None => Ok(()),
+            Some(store) => Err(Error::NotInBuilds { store: store.clone(), name: self.name.clone() }),
+        }
+    }
+
+    /// Returns the Cargo feature of the stores that use the crate.
+    fn feature(&self) -> Result<&'static str, Error> {
+        let feature = stores_of_crate(&self.name).first().and_then(|store| feature(store));
+        feature.ok_or_else(|| Error::NoEngineOfCrate(self.name.clone()))
+    }
+
     /// Builds kvbench with each of the two versions of the crate.
     ///
     /// # Errors
     ///
-    /// Fails if no store of this build uses the crate, if a source does not have the crate, if the sources are equal or
+    /// Fails if no store of this build uses the crate, if kvbench uses it only through another crate, if a source does not
+    /// have the crate, if the sources are equal or
     /// have another interface than the adapter, if kvbench's sources or a directory for the builds are missing, if a
     /// file cannot be read or written, if a version cannot be chosen or a build fails, if Cargo takes the crate from
     /// elsewhere, or if both builds are the same program.
@@ -61,11 +82,10 @@ impl CrateVersions {
             return Err(Error::SameVersion { name: name.clone(), version: base.to_string() });
         }
         let stores = stores_of_crate(name);
-        let feature = stores.first().and_then(|store| feature(store));
-        let feature = feature.ok_or_else(|| Error::NoEngineOfCrate(name.clone()))?;
+        let feature = self.feature()?;
         let sources = self.checkout()?;
         let manifest = read(&sources.join("Cargo.toml"))?;
-        let required = requirement(&manifest, name).ok_or_else(|| Error::NoEngineOfCrate(name.clone()))?;
+        let required = requirement(&manifest, name).ok_or_else(|| Error::NoDependency(name.clone()))?;
         let found = |source| {
             let found = Found::new(name, source)?;
             if let Some(version) = &found.version {
@@ -162,6 +182,8 @@ impl Build<'_> {
             &features,
             "--target-dir",
             &place,
+            "--message-format",
+            "json-render-diagnostics",
             // Cargo does so itself only for crates that are not in a directory: a lint of a newer compiler is no error.
             // Cargo reads this only if no variable has flags; see `capped_rustflags`.
             "--config",
@@ -169,11 +191,12 @@ impl Build<'_> {
         ];
         let variable = |name| env::var(name).ok();
         let rustflags = capped_rustflags(variable(ENCODED_RUSTFLAGS), variable("RUSTFLAGS"));
-        if !cargo(&copy, &words, rustflags, Stdio::inherit())?.status.success() {
-            return Err(Error::Build { name: (*name).into(), version });
-        }
+        let output = cargo(&copy, &words, rustflags, Stdio::inherit())?;
+        // With a configured build target, the file is not in `release`.
+        let built = built_program(&output.stdout).filter(|_| output.status.success());
+        let Some(built) = built else { return Err(Error::Build { name: (*name).into(), version }) };
         // The build with the other version replaces this file.
-        let (built, program) = (target.join("release").join("kvbench"), copy.join("kvbench"));
+        let program = copy.join("kvbench");
         let new = copy.join("kvbench.new");
         fs::copy(&built, &new).map_err(in_file(&built))?;
         fs::rename(&new, &program).map_err(in_file(&program))?;
@@ -207,10 +230,8 @@ impl Build<'_> {
             }
         }
         let path = copy.join("Cargo.toml");
-        let required = match &self.source.version {
-            Some(version) => required_exactly(manifest, self.name, version),
-            None => manifest.to_owned(),
-        };
+        let required = with_requirement(manifest, self.name, &self.source.requirement());
+        // The patch is for other crates that use this one.
         let text = required + &self.source.patch(self.name);
         // A new file would be a reason to compile again.
         if !fs::read_to_string(&path).is_ok_and(|old| old == text) {
@@ -300,12 +321,17 @@ fn requirement<'m>(manifest: &'m str, name: &str) -> Option<&'m str> {
     required(dependency(manifest, name)?.1)
 }
 
-/// Returns the text of `manifest` (`Cargo.toml`), changed to require exactly `version` of the crate `name`.
-fn required_exactly(manifest: &str, name: &str, version: &str) -> String {
+/// Returns the text of `manifest` (`Cargo.toml`) with `keys`, such as `version = "=4.3.1"`, in place of the version in the
+/// dependency `name`.
+fn with_requirement(manifest: &str, name: &str, keys: &str) -> String {
     let found = dependency(manifest, name);
     let lines = manifest.lines().enumerate().map(|(number, line)| match (found, required(line)) {
         (Some((own, _)), Some(old)) if own == number => {
-            line.replacen(&format!("\"{old}\""), &format!("\"={version}\""), 1)
+            let (in_table, alone) = (format!("version = \"{old}\""), format!("\"{old}\""));
+            match line.contains(&in_table) {
+                true => line.replacen(&in_table, keys, 1),
+                false => line.replacen(&alone, &format!("{{ {keys} }}"), 1),
+            }
         }
         _ => line.to_owned(),
     });
@@ -352,7 +378,21 @@ mod tests {
         assert_eq!(requirement(MANIFEST, "other"), Some("1"));
         assert_eq!(requirement(MANIFEST, "absent"), None);
         let expected = MANIFEST.replace("\"4.4\"", "\"=4.3.1\"");
-        assert_eq!(required_exactly(MANIFEST, "engine", "4.3.1"), expected);
+        assert_eq!(with_requirement(MANIFEST, "engine", "version = \"=4.3.1\""), expected);
+        let expected = MANIFEST.replace("other = \"1\"", "other = { version = \"=1.2.3\" }");
+        assert_eq!(with_requirement(MANIFEST, "other", "version = \"=1.2.3\""), expected);
+    }
+
+    /// A version in a repository need not be one that kvbench requires, and can be one like 4.5.0-dev.
+    #[test]
+    fn the_manifest_of_a_copy_requires_the_commit_of_a_repository_and_no_version() {
+        let source: CrateSource = "git+https://host/r#v4.5.0-dev".parse().unwrap();
+        let found = Found::new("engine", &source).unwrap();
+        let place = "git = \"https://host/r\", rev = \"v4.5.0-dev\"";
+        assert_eq!(found.requirement(), place);
+        let expected = MANIFEST.replace("version = \"4.4\"", place);
+        assert_eq!(with_requirement(MANIFEST, "engine", &found.requirement()), expected);
+        assert_eq!(found.patch("engine"), format!("\n[patch.crates-io]\nengine = {{ {place} }}\n"));
     }
 
     #[test]

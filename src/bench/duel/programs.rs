@@ -55,6 +55,16 @@ pub enum Error {
     )]
     NoEngineOfCrate(String),
     #[error(
+        "--crate {0}: no direct dependency of kvbench, which gets it through another crate, so its version cannot be \
+        chosen; build a kvbench for each version, and compare the programs: kvbench duel OLD NEW"
+    )]
+    NoDependency(String),
+    #[error(
+        "--stores {store}: the builds for --crate {name} have only the stores of this crate and those of every build; \
+        leave it out"
+    )]
+    NotInBuilds { store: String, name: String },
+    #[error(
         "{name} {version} has another interface: the adapter is written for {name} {written_for}; tools/history has older \
         versions of some engines, otherwise build a kvbench for each version and compare the programs: kvbench duel OLD NEW"
     )]

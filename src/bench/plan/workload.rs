@@ -155,6 +155,11 @@ impl Workload {
         Mix::new(&steady).filter(|_| self.warmup_seconds > 0.0)
     }
 
+    /// Returns `true` if the warm-up replaces values.
+    pub fn warm_up_updates(&self) -> bool {
+        self.warmup_seconds > 0.0 && self.updates()
+    }
+
     /// Returns `true` if the workload may write to the store or its files.
     pub fn writes(&self) -> bool {
         match self.step {

@@ -4,6 +4,7 @@
 use super::{attempts, memory_limit::MemoryGroup, order::jobs};
 use crate::{
     bench::{
+        data::key_ledger::KeyLedger,
         plan::options::Options,
         result::{Access, Cell, CellKind, Operation, Outcome, Target, Workload},
     },
@@ -18,7 +19,7 @@ const OPERATIONS: u64 = 1000;
 const UNLIMITED: u64 = 1 << 60;
 
 /// Returns the peak memory of the driver with the cells of a run that have the most keys, in bytes: versions of keys,
-/// histograms, threads, buffers and a copy of the data file, without the page cache of that file.
+/// expiration times, histograms, threads, buffers and a copy of the data file, without the page cache of that file.
 ///
 /// # Errors
 ///
@@ -47,7 +48,16 @@ pub(super) fn measure(options: &Options, cells: &[Cell]) -> Result<u64, String> 
             return Err(format!("{}: {reason}", report.cell));
         }
     }
-    peak.ok_or_else(|| "the kernel does not tell the peak of a control group".into())
+    let peak = peak.ok_or("the kernel does not tell the peak of a control group")?;
+    Ok(peak + expiration_bytes(cells.iter().map(|cell| &cell.workload)))
+}
+
+/// Returns the bytes of the driver's largest table of expiration times; 0 if no workload has a time to live. The
+/// measurement has no such table, because values of the no-op engine do not expire.
+fn expiration_bytes<'w>(workloads: impl Iterator<Item = &'w Workload>) -> u64 {
+    let keys = workloads.filter(|workload| workload.ttl_ms.is_some()).map(Workload::most_keys);
+    // The entries of this table are as large as those of the table of versions.
+    keys.max().map_or(0, KeyLedger::version_bytes)
 }
 
 /// Returns copies of the cells for which the driver needs as much memory, with the no-op engine as their store.
@@ -85,5 +95,18 @@ fn without_waits(workload: &Workload) -> Workload {
         counts_allocations: false,
         step: CellKind::Operations,
         ..workload.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expiration_times_are_memory_of_the_driver() {
+        let work = |keys, ttl_ms| Workload { keys, ttl_ms, ..Workload::of([(Operation::Update, 1.0)], 1) };
+        let bytes = |workloads: &[Workload]| expiration_bytes(workloads.iter());
+        assert_eq!(bytes(&[work(5000, None)]), 0);
+        assert_eq!(bytes(&[work(1000, Some(1)), work(2000, Some(1)), work(5000, None)]), 16_000);
     }
 }

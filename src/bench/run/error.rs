@@ -63,6 +63,13 @@ pub enum Error {
     #[error("stopped by {signal}: {saved} measurements are saved in {}; to continue: {command}", .path.display())]
     Stopped { signal: Signal, saved: String, path: PathBuf, command: String },
     #[error(
+        "{} was rebuilt, replaced or removed during the duel; the blocks before that are saved in {}; leave both programs \
+        as they are until the end, and start again with --force or another --output",
+        .program.display(),
+        .path.display()
+    )]
+    Rebuilt { program: PathBuf, path: PathBuf },
+    #[error(
         "{unsound} of {all} measurements failed; their figures are not shown; to measure them again, repeat the command \
         with --resume or, if the stores took turns, with --force"
     )]

@@ -219,8 +219,15 @@ fn read_result(path: &Path) -> Result<Run, Error> {
 }
 
 /// Returns an error if `--output` exists and the run may not replace it: only an empty file or a result is replaced, and
-/// only with `--force`.
-fn check_output(options: &Options) -> Result<(), Error> {
+/// only with `--force`. With `--resume`, it must be a result.
+///
+/// # Errors
+///
+/// [`Error::Exists`], [`Error::NoFile`], [`Error::NoResult`], [`Error::NothingToResume`] and [`Error::File`].
+pub fn check_output(options: &Options) -> Result<(), Error> {
+    if options.resume {
+        return read_result(&options.output).map(drop);
+    }
     let Ok(metadata) = fs::metadata(&options.output) else { return Ok(()) };
     if !metadata.is_file() || metadata.len() > 0 {
         read_result(&options.output)?;

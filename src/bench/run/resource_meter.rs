@@ -48,6 +48,14 @@ const WRITTEN_BACK: &str =
 /// Reason why the time to quiesce is absent for an external server, and for a server of another program.
 const NOT_AWAITED: &str = "kvbench waits only for the deferred work of the kvbench servers that it starts";
 
+/// Reason why sizes are absent after writes until a time was up.
+const TIMED: &str =
+    "written until a time was up, so stores have overwritten different amounts of data; see --suite storage";
+
+/// Reason why sizes are absent after a warm-up that replaced values.
+const WARMED_UP: &str = "the warm-up updated values until a time was up, so stores have overwritten different amounts of \
+                         data; use --warm-up 0, or see --suite storage";
+
 /// Resources used and device traffic up to the start of the measurement.
 struct Before {
     usage: ProcessUsage,
@@ -262,21 +270,22 @@ pub(super) fn charge_size(measurement: &mut Measurement, cell: &Cell, size: File
 }
 
 /// Removes `disk_bytes` and the space amplification where they cannot be compared between stores: of a cell that writes
-/// until a time is up, and of all later cells, because a fast store has written more than a slow one. `cells` used the
-/// same files, in this order.
+/// until a time is up, or whose warm-up replaces values, and of all later cells, because a fast store has written more
+/// than a slow one. `cells` used the same files, in this order.
 pub(super) fn drop_unequal_sizes<'c>(cells: impl Iterator<Item = (&'c mut Measurement, &'c Cell)>) {
-    let mut unequal = false;
+    let mut reason = None;
     for (measurement, cell) in cells {
         let work = &cell.workload;
-        let writes = |kind| !matches!(kind, Operation::Get | Operation::GetMiss | Operation::Scan);
         let complete = work.operations.is_some_and(|count| measurement.operations >= count);
-        unequal |= (work.seconds.is_some() || cell.together) && work.kinds().any(writes) && !complete;
-        if !unequal {
-            continue;
+        let is_timed = (work.seconds.is_some() || cell.together) && !complete;
+        let own = match is_timed && work.kinds().any(Operation::writes) {
+            true => Some(TIMED),
+            false => work.warm_up_updates().then_some(WARMED_UP),
+        };
+        reason = reason.or(own);
+        if let Some(reason) = reason {
+            drop_sizes(measurement, reason);
         }
-        let reason = "written until a time was up, so stores have overwritten different amounts of data; see --suite \
-                      storage";
-        drop_sizes(measurement, reason);
     }
 }
 
@@ -297,7 +306,10 @@ pub(super) fn drop_sizes(measurement: &mut Measurement, reason: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::plan::{options::Options, suites};
+    use crate::bench::{
+        plan::{options::Options, suites},
+        result::Workload,
+    };
     #[cfg(target_os = "linux")]
     use std::{fs::File, os::unix::fs::FileExt};
 
@@ -409,6 +421,30 @@ mod tests {
         assert_eq!(left.collect::<Vec<_>>(), [all, all, none, none]);
         for metric in ["disk_bytes", "live_bytes", "closed_bytes"] {
             assert!(measurements[3].unmeasured[metric].contains("overwritten"), "{metric}");
+        }
+    }
+
+    /// The warm-up ends by time, also where the measurement ends by count.
+    #[test]
+    fn sizes_after_a_warm_up_that_updates_are_dropped() {
+        let options = Options { suite: suites::find("smallnest"), keys: Some(1000), ..Options::default() };
+        let mut cell = suites::plan(&options).unwrap().cells.remove(0);
+        cell.together = false;
+        for (kind, warmup_seconds, has_size) in [
+            (Operation::Update, 0.0, true),
+            (Operation::Update, 0.1, false),
+            (Operation::ReadModifyWrite, 0.1, false),
+            // The warm-up inserts nothing.
+            (Operation::Insert, 0.1, true),
+            (Operation::Get, 0.1, true),
+        ] {
+            cell.workload = Workload { warmup_seconds, ..Workload::of([(kind, 1.0)], 10) };
+            let mut measurement =
+                Measurement { disk_bytes: Some(1), operations: 10, ..Measurement::default() };
+            drop_unequal_sizes(std::iter::once((&mut measurement, &cell)));
+            assert_eq!(measurement.disk_bytes.is_some(), has_size, "{kind:?} {warmup_seconds}");
+            let reason = measurement.unmeasured.get("disk_bytes");
+            assert_eq!(reason.is_some_and(|reason| reason.contains("--warm-up 0")), !has_size, "{reason:?}");
         }
     }
 }

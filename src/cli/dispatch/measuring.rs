@@ -30,9 +30,10 @@ pub(super) fn bench(options: Bench) -> anyhow::Result<()> {
     }
     duel::check_programs_of(&options.stores)?;
     let run = run::run(&options)?;
-    // Errors are ignored: a reader that closed standard output has seen enough, and the result is in its file.
-    let _ = print(&format!("{}\nresult: {}\n", report::terminal::text(&run), options.output.display()));
-    Ok(run::verdict(&run)?)
+    let text = format!("{}\nresult: {}\n", report::terminal::text(&run), options.output.display());
+    let printed = print(&text);
+    run::verdict(&run)?;
+    printed
 }
 
 pub(super) fn reproduce(options: Reproduce) -> anyhow::Result<()> {
@@ -43,19 +44,21 @@ pub(super) fn reproduce(options: Reproduce) -> anyhow::Result<()> {
     }
     duel::check_programs_of(&options.stores)?;
     let run = run::run(&options)?;
-    let _ = print(&reproduce::text(&run)?);
+    let printed = print(&reproduce::text(&run)?);
     eprintln!("kvbench: result: {}", options.output.display());
-    Ok(run::verdict(&run)?)
+    run::verdict(&run)?;
+    printed
 }
 
 pub(super) fn duel(options: Duel) -> anyhow::Result<ExitCode> {
     let options = options.options()?;
     let run = run::run(&options)?;
-    // Errors are ignored: the exit code and the result file have the answer too.
-    let _ = print(&format!("{}\nresult: {}\n", duel::text(&run, &options.gates), options.output.display()));
+    let text = format!("{}\nresult: {}\n", duel::text(&run, &options.gates), options.output.display());
+    let printed = print(&text);
     if let Err(error) = run::verdict(&run) {
         eprintln!("kvbench: {error}");
     }
+    printed?;
     Ok(ExitCode::from(duel::answer(&run, &options.gates).exit_code()))
 }
 

@@ -176,8 +176,10 @@ fn serve(options: Serve) -> anyhow::Result<()> {
             config.fsync,
             std::process::id(),
         );
-        // A parent process may have closed standard output; that is no reason to stop.
-        let _ = print(&format!("{}\n", logging::start_line(format, line)));
+        // The server can be used all the same.
+        if let Err(error) = print(&format!("{}\n", logging::start_line(format, line))) {
+            log::warn!("{}", error_line(&error));
+        }
     })?;
     Ok(())
 }
@@ -213,9 +215,18 @@ fn torture(options: crate::cli::Torture) -> anyhow::Result<ExitCode> {
         print(&Results::read(path)?.markdown())?;
         return Ok(ExitCode::SUCCESS);
     }
-    match torture::run(&options.options()?, &mut |text| drop(print(text))) {
+    let mut printed = Ok(());
+    let mut say = |text: &str| {
+        if printed.is_ok() {
+            printed = print(text);
+        }
+    };
+    match torture::run(&options.options()?, &mut say) {
         Err(error @ torture::Error::Failed { .. }) => Ok(report_error(&error.into(), 1)),
-        outcome => Ok(outcome.map(|()| ExitCode::SUCCESS)?),
+        outcome => {
+            outcome?;
+            printed.map(|()| ExitCode::SUCCESS)
+        }
     }
 }
 
@@ -227,7 +238,9 @@ fn report_error(error: &anyhow::Error, code: u8) -> ExitCode {
 }
 
 fn conclude(verdict: &Verdict) -> ExitCode {
-    // A caller that closed standard output may still want the exit code.
-    let _ = print(&format!("{}\n", verdict.text()));
-    ExitCode::from(verdict.code())
+    match print(&format!("{}\n", verdict.text())) {
+        Ok(()) => ExitCode::from(verdict.code()),
+        // A damage stays one.
+        Err(error) => report_error(&error, if verdict.code() == 0 { 2 } else { verdict.code() }),
+    }
 }

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     bench::{
         data::{Data, key_ledger::KeyLedger},
-        result::{Cell, Measurement, Outcome},
+        result::{Cell, Measurement, Outcome, Workload},
         run::{
             cold,
             disk_usage::Files,
@@ -27,11 +27,16 @@ use std::{
     ops::ControlFlow,
     process::{Child, Command, Stdio},
     sync::Arc,
-    time::Instant,
+    thread,
+    time::{Duration, Instant},
 };
 
 /// Line with which the process that loads the store reports that it has made its updates, and goes on.
 const READY: &str = "ready";
+
+/// Time from the start of the updates after the cell's own to the line [`READY`], so that the kill does not come before
+/// the first of them.
+const UNDER_LOAD: Duration = Duration::from_millis(20);
 
 /// Measures how long a store whose process was killed while it updated takes to open and to return a first value.
 /// Afterwards compares values, if there are many keys only of evenly spaced ones, and the number of keys. `cell` is the
@@ -103,8 +108,8 @@ fn order(job: &Job, child: &mut Child) -> io::Result<String> {
     Ok(line)
 }
 
-/// Runs in the process that will be killed: loads the store, makes the cell's updates, reports that on standard output,
-/// and goes on until the kill. Returns only with the text of an error.
+/// Runs in the process that will be killed: loads the store, makes the cell's updates, goes on until the kill, and
+/// reports on standard output when it goes on. Returns only with the text of an error.
 pub(in crate::bench::run) fn load_until_killed(job: &Job) -> Result<(), String> {
     let cell = job.cells.first().ok_or("no cell")?;
     let workload = &cell.workload;
@@ -116,19 +121,24 @@ pub(in crate::bench::run) fn load_until_killed(job: &Job) -> Result<(), String> 
     let mut bench = InProcessBench::new(&*engine, &data, &live);
     bench.sync = fsync(&cell.target) == Fsync::Always;
     bench.sync_every_second = fsync(&cell.target) == Fsync::EverySec;
-    let mut told = false;
-    loop {
-        for phase in bench.run(&[workload], ProcessUsage::default) {
-            if let Some(fault) = phase.recorder.measurement(phase.start).first_fault {
-                return Err(fault);
-            }
-        }
-        if !told {
-            let mut stdout = io::stdout().lock();
-            writeln!(stdout, "{READY}").and_then(|()| stdout.flush()).map_err(|error| error.to_string())?;
-            told = true;
-        }
-    }
+    updated(&bench, workload)?;
+    let report_ready = || {
+        thread::sleep(UNDER_LOAD);
+        let mut stdout = io::stdout().lock();
+        // Fails if the parent has ended, with which this process ends too.
+        let _ = writeln!(stdout, "{READY}").and_then(|()| stdout.flush());
+    };
+    thread::Builder::new().spawn(report_ready).map_err(|error| error.to_string())?;
+    // Between two runs there would be no load.
+    updated(&bench, &Workload { operations: None, ..workload.clone() })?;
+    Err("its updates ended before the kill".into())
+}
+
+/// Makes the updates of `workload`. Fails with the text of the first fault.
+fn updated(bench: &InProcessBench<'_>, workload: &Workload) -> Result<(), String> {
+    let mut phases = bench.run(&[workload], ProcessUsage::default).into_iter();
+    let fault = phases.find_map(|phase| phase.recorder.measurement(phase.start).first_fault);
+    fault.map_or(Ok(()), Err)
 }
 
 /// Returns the numbers of the keys whose values are checked: at most `most` and at least one, evenly spread over all

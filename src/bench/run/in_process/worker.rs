@@ -224,7 +224,8 @@ impl<'b> Worker<'b> {
         let found = self.look_up(index);
         let now = self.clock.now();
         match found {
-            Ok(Found::Nothing) => self.recorder.success(Operation::GetMiss, start, now),
+            // With a time to live, a key that was never written is reported like one that may have expired.
+            Ok(Found::Nothing | Found::Expired) => self.recorder.success(Operation::GetMiss, start, now),
             Ok(_) => {
                 let key = self.key.escape_ascii();
                 self.recorder.fault(Fault::Wrong(format!("get of {key} found a value that nobody wrote")));

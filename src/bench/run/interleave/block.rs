@@ -1,7 +1,10 @@
 //! One block of a comparison: stores take turns, one slice of time each, in random order until each has done its work.
 
 use super::slice::{BIN, Slice, SliceReport};
-use crate::bench::result::interleaved_comparison::{SliceRecord, Slicing, Work};
+use crate::bench::result::{
+    Workload,
+    interleaved_comparison::{SliceRecord, Slicing, Work},
+};
 use rand::{rngs::SmallRng, seq::SliceRandom};
 
 /// Minimum length in seconds of writing slices that write-back follows. After shorter ones, it would turn the fsync
@@ -16,6 +19,41 @@ pub trait Sliced {
     /// Runs the store for one slice of time, and returns a report on it. Returns `None` if the store has failed, in
     /// this slice or before.
     fn run(&mut self, slice: Slice) -> Option<SliceReport>;
+}
+
+/// Returns the warm-up of a store, or `None` if the workload has none. It ends after the warm-up time. If it replaces
+/// values, only that of the pilot does (without `slicing`); that of a block has as many operations for each store as the
+/// fastest one did in that time in the pilot, so that the sizes of the stores' files can be compared. A store that does
+/// less work in a block has a warm-up that is shorter in proportion. `store` is the index of the store's cell in the
+/// comparison's list of cells.
+pub fn warm_up(workload: &Workload, slicing: Option<&Slicing>, store: usize) -> Option<Slice> {
+    let seconds = workload.warmup_seconds;
+    let slicing = slicing.filter(|_| workload.warm_up_updates());
+    let operations = slicing.and_then(|slicing| warm_up_operations(slicing, seconds, store));
+    let slice = Slice {
+        nanoseconds: operations.map_or(nanoseconds(seconds), |_| u64::MAX),
+        operations,
+        is_warm_up: true,
+        writes_back: false,
+    };
+    (seconds > 0.0).then_some(slice)
+}
+
+/// Returns the number of operations of a store's warm-up in a block of equal work, at least 1, or `None` if the stores
+/// have equal time. The fastest store does all of them in `seconds`.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a positive number of operations"
+)]
+fn warm_up_operations(slicing: &Slicing, seconds: f64, store: usize) -> Option<u64> {
+    let (Work::Operations(all), Work::Operations(own)) = (slicing.work, slicing.work_of(store)) else {
+        return None;
+    };
+    let fastest = slicing.pilot.iter().map(|rate| rate.alone.max(rate.in_turn)).fold(0.0, f64::max);
+    let part = own as f64 / all.max(1) as f64;
+    Some((seconds * fastest * part).max(1.0) as u64)
 }
 
 /// Lets the stores take turns, one slice each in random order, until each has done its work. Returns a record of each
@@ -121,7 +159,10 @@ pub fn nanoseconds(seconds: f64) -> u64 {
 #[expect(missing_docs, reason = "tests")]
 pub mod tests {
     use super::*;
-    use crate::bench::result::interleaved_comparison::Block;
+    use crate::bench::result::{
+        Operation,
+        interleaved_comparison::{Block, LessWork, PilotRate},
+    };
     use rand::SeedableRng;
     use std::{cell::RefCell, rc::Rc};
 
@@ -229,6 +270,30 @@ pub mod tests {
         assert!(records.iter().rev().take(5).all(|record| record.store == 1), "{records:?}");
         // The last slice of the slower store lasts 53 ms, and 10 ms of each of its 8 slices are discarded.
         assert!((sum(&records, 1).1 - (0.7525 - 0.08)).abs() < 1e-3, "{records:?}");
+    }
+
+    #[test]
+    fn a_warm_up_that_updates_has_equal_work_in_a_block() {
+        let work = |kind| Workload { warmup_seconds: 0.5, ..Workload::of([(kind, 1.0)], 1000) };
+        let (updates, reads) = (work(Operation::Update), work(Operation::Get));
+        let rate = |store, alone| PilotRate { store, alone, in_turn: alone / 2.0, ..PilotRate::default() };
+        let block = Slicing {
+            pilot: vec![rate(0, 1e6), rate(1, 1e3), rate(2, 1e5)],
+            less_work: vec![LessWork { store: 1, operations: 30_000 }],
+            ..slicing(Work::Operations(3_000_000))
+        };
+        let limits = |workload: &Workload, slicing: Option<&Slicing>, store: usize| {
+            let slice = warm_up(workload, slicing, store).unwrap();
+            assert!(slice.is_warm_up && !slice.writes_back);
+            (slice.nanoseconds, slice.operations)
+        };
+        let equal = [500_000, 5_000, 500_000].map(|operations| (u64::MAX, Some(operations)));
+        assert_eq!([0, 1, 2].map(|store| limits(&updates, Some(&block), store)), equal);
+        // A pilot comes before the rates are known, and what only reads has equal time.
+        let half_a_second = (500_000_000, None);
+        assert_eq!(limits(&updates, None, 0), half_a_second);
+        assert_eq!(limits(&reads, Some(&block), 0), half_a_second);
+        assert_eq!(warm_up(&Workload { warmup_seconds: 0.0, ..updates }, Some(&block), 0), None);
     }
 
     #[test]

@@ -23,6 +23,7 @@ use super::{
     job_messages::{self, Job, Report},
     resource_meter,
     result_writer::{record, save, stopped},
+    stored_calibration::checksum,
 };
 use crate::{
     bench::{
@@ -33,7 +34,7 @@ use crate::{
             unsupported::unsupported_reason,
         },
         result::{
-            Cell, Disturbance, Outcome, Run,
+            Cell, Disturbance, Outcome, Program, Run, Side,
             comparability::Level,
             interleaved_comparison::{Block, Comparison, End, SliceRecord, Slicing},
             metric::Unit,
@@ -47,12 +48,11 @@ use crate::{
         synthetic,
     },
 };
-use block::{MIN_WRITE_BACK_SLICE_SECONDS, Sliced, nanoseconds};
+use block::{MIN_WRITE_BACK_SLICE_SECONDS, Sliced};
 use instance::Instance;
 use pilot::{MIN_WRITE_TURNS, Requirements};
 use rand::{SeedableRng, rngs::SmallRng, seq::SliceRandom};
-use slice::Slice;
-use std::{fs, time::Instant};
+use std::{fs, path::Path, time::Instant};
 
 /// Default of `--seconds` for stores that take turns: running time in seconds of each store in a block.
 pub(super) const BLOCK_SECONDS: f64 = 2.0;
@@ -247,6 +247,15 @@ fn refuse_signal(options: &Options, run: &Run) -> Result<(), Error> {
     interrupt::received().map_or(Ok(()), |signal| Err(stopped(options, run, signal)))
 }
 
+/// Returns an error if the file of a program of the duel is no longer the one that has described itself.
+fn refuse_rebuilt(options: &Options) -> Result<(), Error> {
+    let is_rebuilt = |program: &&Program| checksum(Path::new(&program.path)).ok() != Some(program.checksum);
+    let mut programs = options.duel.iter().flat_map(|duel| Side::BOTH.map(|side| duel.program(side)));
+    programs.find(is_rebuilt).map_or(Ok(()), |program| {
+        Err(Error::Rebuilt { program: program.path.clone().into(), path: options.output.clone() })
+    })
+}
+
 /// State for the measurement of one comparison.
 struct Controller<'o> {
     options: &'o Options,
@@ -361,6 +370,7 @@ impl Controller<'_> {
             load_seconds += loading.elapsed().as_secs_f64();
             pilots.extend(needs(load_seconds).and_then(|needs| pilot::run_pilot(&mut instances, needs)));
             refuse_signal(self.options, run)?;
+            refuse_rebuilt(self.options)?;
             let excluded = instances.into_iter().filter(Instance::is_excluded).flat_map(Instance::finish);
             failed.extend(reports.into_iter().chain(excluded).filter(|report| {
                 // A store that cannot run the workload is here only in a duel.
@@ -406,6 +416,8 @@ impl Controller<'_> {
             (measured, part)
         });
         refuse_signal(self.options, run)?;
+        // After the block, so that no block with processes of the new build is kept.
+        refuse_rebuilt(self.options)?;
         let measured = measured.unwrap_or_default();
         let is_disturbed = measured.disturbed_part() > limit;
         let Measured { slices, mut reports, disturbance } = measured;
@@ -475,15 +487,9 @@ impl Controller<'_> {
                     continue;
                 }
             };
-            let length = nanoseconds(cell.workload.warmup_seconds);
-            if length > 0 {
+            if let Some(warm_up) = block::warm_up(&cell.workload, comparison.slicing.as_ref(), *store) {
                 // A store that fails here fails in its first slice too.
-                let _ = instance.run(Slice {
-                    nanoseconds: length,
-                    operations: None,
-                    is_warm_up: true,
-                    writes_back: false,
-                });
+                let _ = instance.run(warm_up);
             }
             loaded.instances.push(instance);
         }
@@ -521,13 +527,15 @@ fn requirements(
         Level::of(&cell.target).is_everysec() || family == Some(Family::Lsm)
     };
     let seconds = if writes { seconds.max(MIN_WRITE_SECONDS) } else { seconds };
+    // In a block, a warm-up that updates takes each store as long in proportion as it takes the fastest one.
+    let warm_up = if workload.warm_up_updates() { workload.warmup_seconds / seconds } else { 0.0 };
     Some(Requirements {
         writes,
         // `everysec` syncs once a second, and LSM trees delay writes while they compact.
         min_slice_seconds: if writes && cells().any(is_long) { MIN_WRITE_BACK_SLICE_SECONDS } else { 0.0 },
         max_slice_seconds: max_slice_seconds(seconds, block_seconds, instances),
         seconds,
-        block_seconds,
+        block_seconds: block_seconds / (1.0 + warm_up),
     })
 }
 
@@ -541,7 +549,7 @@ fn max_slice_seconds(seconds: f64, block_seconds: f64, instances: usize) -> f64 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::result::{Access, Figure, Operation, Side, Target, Workload};
+    use crate::bench::result::{Access, BuildDescription, Duel, Figure, Operation, Target, Workload};
 
     const ENDLESS: Room = Room { memory: f64::INFINITY, disk: f64::INFINITY };
 
@@ -598,6 +606,25 @@ mod tests {
         assert_eq!(others(&["one"], programs), [0]);
         let stores = ["map", "btree"].map(|store| (store, None));
         assert_eq!(others(&["one", "two", "three"], stores), [0; 3]);
+    }
+
+    #[test]
+    fn a_rebuilt_program_of_a_duel_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let [old, new] = ["old", "new"].map(|name| dir.path().join(name));
+        let program = |path: &Path| {
+            fs::write(path, "build").unwrap();
+            let (path, checksum) = (path.display().to_string(), checksum(path).unwrap());
+            Program { path, checksum, chosen: None, build: BuildDescription::default() }
+        };
+        let duel = Duel { old: program(&old), new: program(&new) };
+        let options = Options { duel: Some(duel), ..Options::default() };
+        refuse_rebuilt(&Options::default()).unwrap();
+        refuse_rebuilt(&options).unwrap();
+        fs::write(&new, "another build").unwrap();
+        assert!(matches!(refuse_rebuilt(&options), Err(Error::Rebuilt { program, .. }) if program == new));
+        fs::remove_file(&old).unwrap();
+        assert!(matches!(refuse_rebuilt(&options), Err(Error::Rebuilt { program, .. }) if program == old));
     }
 
     /// A stall of 30 seconds would otherwise make a pilot of 1.5 hours, whatever the budget is.
