@@ -284,6 +284,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.send(&mut batch).await?;
             return Err(ConnectionEnd::Foreign(foreign));
         }
+        self.local.shared.context.errors.note(b"-ERR");
         if self.session.replies == ReplyMode::On {
             batch.reply.error(format!("ERR {error}"));
         }

@@ -106,7 +106,8 @@ fn id(session: &mut Session, _: &ServerState, _: Args<'_>, reply: &mut Reply) {
 fn info(session: &mut Session, _: &ServerState, _: Args<'_>, reply: &mut Reply) {
     let client = session.client();
     client.set_protocol(reply.protocol());
-    reply.verbatim(&format!("{}\n", client.describe("client|info")));
+    let now = if client.is_executing() { "exec" } else { "client|info" };
+    reply.verbatim(&format!("{}\n", client.describe(now)));
 }
 
 fn setname(session: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Reply) {

@@ -57,6 +57,20 @@ fn every_command_of_a_pipeline_is_counted_under_its_own_name() {
 }
 
 #[test]
+fn protocol_errors_are_counted_as_errors() {
+    let running = in_memory(&[]);
+    let mut client = running.connect();
+    let shown = "+OK\r\n-ERR Protocol error: expected '$', got ':'\r\n";
+    for (count, mode, replies) in [("1", "ON", shown), ("2", "OFF", "")] {
+        let mut violator = running.connect();
+        violator.send([request(&["CLIENT", "REPLY", mode]), b"*1\r\n:4\r\n".to_vec()].concat());
+        violator.expect(replies);
+        violator.expect_closed();
+        assert_eq!(field(&mut client, "errorstats", "errorstat_ERR", "count").as_deref(), Some(count));
+    }
+}
+
+#[test]
 fn what_needs_the_password_is_counted_as_rejected() {
     let running = in_memory(&["--requirepass", "secret"]);
     let mut client = running.connect();
