@@ -4,7 +4,7 @@ use crate::{fixtures, ranking, report};
 use kvbench::{
     bench::result::{
         CellKind, Commits, Disturbance, Loses, Measurement, Operation, Outcome, Run, Target, Workload,
-        interleaved_comparison::{Block, PilotRate, Slicing, VerdictKind, Work},
+        interleaved_comparison::{Block, VerdictKind},
     },
     engine::{Fsync, LossClass},
 };
@@ -33,17 +33,7 @@ fn gets() -> Run {
 fn turns() -> Run {
     let mut run = ranking::mixed(&[("map", "always", &CALM), ("btree", "always", &half())], None);
     fixtures::judge(&mut run, VerdictKind::Faster, 2.0);
-    let rate = |store, in_turn| PilotRate { store, alone: 100.0, in_turn, ..PilotRate::default() };
-    run.comparisons[0].slicing = Some(Slicing {
-        slice_seconds: 0.1,
-        discarded_seconds: 0.01,
-        work: Work::Seconds(1.0),
-        less_work: Vec::new(),
-        pilot: vec![rate(0, 102.0), rate(1, 90.0)],
-        is_like_alone: false,
-        seconds: 1.0,
-        load_seconds: 0.0,
-    });
+    run.comparisons[0].slicing = Some(fixtures::pilot_with_a_slower_store());
     run
 }
 

@@ -5,7 +5,7 @@ use kvbench::{
     bench::result::{
         Access, Cell, Environment, Figure, Latency, Measurement, Operation, Outcome, Run, SCHEMA_VERSION,
         Sample, Size, Target, Workload,
-        interleaved_comparison::{Comparison, End, PairVerdict, VerdictKind},
+        interleaved_comparison::{Comparison, End, PairVerdict, PilotRate, Slicing, VerdictKind, Work},
         statistics::margin::Margin,
     },
     engine::Fsync,
@@ -153,6 +153,21 @@ pub fn judge(run: &mut Run, verdict: VerdictKind, ratio: f64) {
         end: Some(End::Planned),
         ..Comparison::new(run.cells[0].table.clone(), ids)
     }];
+}
+
+/// What a pilot of two stores has chosen: the first store was as fast in turns as alone, the second one slower.
+pub fn pilot_with_a_slower_store() -> Slicing {
+    let rate = |store, in_turn| PilotRate { store, alone: 100.0, in_turn, ..PilotRate::default() };
+    Slicing {
+        slice_seconds: 0.1,
+        discarded_seconds: 0.01,
+        work: Work::Seconds(1.0),
+        less_work: Vec::new(),
+        pilot: vec![rate(0, 102.0), rate(1, 90.0)],
+        is_like_alone: false,
+        seconds: 1.0,
+        load_seconds: 0.0,
+    }
 }
 
 /// Adds a cell with these outcomes.

@@ -6,7 +6,7 @@ use kvbench::{
         report::terminal,
         result::{
             Disturbance, Loses, Operation, Outcome, Run, Target,
-            interleaved_comparison::{Block, PilotRate, SliceRecord, Slicing, VerdictKind, Work},
+            interleaved_comparison::{Block, SliceRecord, VerdictKind},
         },
     },
     engine::LossClass,
@@ -244,17 +244,7 @@ fn an_interleaved_run_says_what_makes_it_doubtful() {
         seconds: 1.0,
     };
     run.comparisons[0].blocks = vec![block(0.5), block(0.0), block(0.2)];
-    let rate = |store, in_turn| PilotRate { store, alone: 100.0, in_turn, ..PilotRate::default() };
-    run.comparisons[0].slicing = Some(Slicing {
-        slice_seconds: 0.1,
-        discarded_seconds: 0.01,
-        work: Work::Seconds(1.0),
-        less_work: Vec::new(),
-        pilot: vec![rate(0, 102.0), rate(1, 90.0)],
-        is_like_alone: false,
-        seconds: 1.0,
-        load_seconds: 0.0,
-    });
+    run.comparisons[0].slicing = Some(fixtures::pilot_with_a_slower_store());
     let told = |run: &Run| {
         let text = terminal::text(run);
         let disturbed = text.contains(

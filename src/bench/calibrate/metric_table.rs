@@ -29,9 +29,9 @@ figure is outside the allowed range. `kvbench bench` records in each result whet
   at most 48 of 128 MiB of the second time may come from the page cache. Without root or loop devices these are not checked.
 - In a closed loop, the time between two operations in the engine lengthens one of them, not both. On a busy machine the
   way there and back may take so long that the measurement cannot confirm a value which may be right. Such a value is
-  *undecided*: a mean, or a percentile up to the 99th, that exceeds the engine's own time by more than 50% and 1 ms; a higher percentile or a
-  maximum that exceeds it by more than 100% and 10 ms; and any figure of more than ten times the truth. Undecided values
-  are measured again too. Those that stay undecided are not wrong; results name them.
+  *undecided*: a mean, or a percentile up to the 99th, that exceeds the engine's own time by more than 50% and 1 ms; a
+  higher percentile or a maximum that exceeds it by more than 100% and 10 ms; and any figure of more than ten times the
+  truth. Undecided values are measured again too. Those that stay undecided are not wrong; results name them.
 - Operations of four threads that read at the same time are told apart by their threads. A warm-up of the same
   operations must not count.
 - Sizes are those of the live store, of the settled store (everything is flushed, and no background work is left) and of

@@ -221,7 +221,7 @@ fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error
         None => run(&job),
         Some((goal, seconds)) => {
             let mut trial = |rate, seconds| (run(&find_rate::trial(&job, rate, seconds)), None);
-            find_rate::search(goal, find_rate::Lengths::of(seconds), &mut trial).0
+            find_rate::search(goal, find_rate::Lengths::of(seconds), None, &mut trial).0
         }
     };
     let end = now();

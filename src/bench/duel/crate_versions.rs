@@ -2,8 +2,8 @@
 //!
 //! Each build has a directory with links to the sources, a copy of the lock file, and a `Cargo.toml` that requires
 //! exactly the version (of a git repository: the commit), and for a crate that is not on crates.io says where it is
-//! (`[patch.crates-io]`). Both are built
-//! in one target directory, which is kept, so that only the crate and kvbench itself are compiled twice.
+//! (`[patch.crates-io]`). Both are built in one target directory, which is kept, so that only the crate and kvbench itself
+//! are compiled twice.
 
 use super::{
     crate_source::{CrateSource, ENCODED_RUSTFLAGS, Found, Package, built_program, cargo},
@@ -72,10 +72,9 @@ impl CrateVersions {
     /// # Errors
     ///
     /// Fails if no store of this build uses the crate, if kvbench uses it only through another crate, if a source does not
-    /// have the crate, if the sources are equal or
-    /// have another interface than the adapter, if kvbench's sources or a directory for the builds are missing, if a
-    /// file cannot be read or written, if a version cannot be chosen or a build fails, if Cargo takes the crate from
-    /// elsewhere, or if both builds are the same program.
+    /// have the crate, if the sources are equal or have another interface than the adapter, if kvbench's sources or a
+    /// directory for the builds are missing, if a file cannot be read or written, if a version cannot be chosen or a build
+    /// fails, if Cargo takes the crate from elsewhere, or if both builds are the same program.
     pub fn build(&self) -> Result<Duel, Error> {
         let Self { name, base, head, .. } = self;
         if base == head {

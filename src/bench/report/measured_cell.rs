@@ -5,7 +5,7 @@ use crate::{
     bench::result::{
         Cell, CellKind, Measurement, Operation, Outcome, Run, harness_share, histogram,
         interleaved_comparison::Comparison,
-        metric::{Better, METRICS, Metric, P99},
+        metric::{Better, Metric, P99, P999},
         number_format::{self, ratio_words},
         spread::Spread,
     },
@@ -187,8 +187,7 @@ impl<'a> Entry<'a> {
             let value = number_format::short(measure.unit, self.spread(measure)?.median);
             Some(format!("{name} {value}"))
         };
-        let p999 = METRICS.into_iter().find(|measure| measure.name == "p999_us");
-        let rare = p999.filter(|_| self.is_cold()).and_then(|p999| words("p99.9", p999));
+        let rare = self.is_cold().then(|| words("p99.9", &P999)).flatten();
         rare.or_else(|| words("p99", &P99))
     }
 

@@ -146,6 +146,13 @@ pub struct PilotRate {
     pub stall_seconds: Option<f64>,
 }
 
+impl PilotRate {
+    /// Returns the highest rate of several stores, alone or in turns: a stall may have taken most of the time alone.
+    pub fn fastest(rates: &[Self]) -> f64 {
+        rates.iter().map(|rate| rate.alone.max(rate.in_turn)).fold(0.0, f64::max)
+    }
+}
+
 /// Block: one repetition of an interleaved comparison, in which each store is a fresh instance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Block {

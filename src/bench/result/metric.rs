@@ -129,7 +129,8 @@ pub static DURATION: Metric = Metric::new("seconds", "Duration", Unit::Seconds, 
     (m.seconds > 0.0).then_some(m.seconds)
 });
 
-static P999: Metric = Metric::new("p999_us", "Latency p99.9", Unit::Microseconds, true, |m| {
+/// 99.9th percentile of the latency.
+pub static P999: Metric = Metric::new("p999_us", "Latency p99.9", Unit::Microseconds, true, |m| {
     // With fewer operations the 99.9th percentile is the maximum.
     (m.latency.count >= 1000).then_some(m.latency.p999_us)
 });

@@ -30,12 +30,11 @@ pub(super) fn measured_or_searched(
         return undisturbed(options, job, memory_limit, bar, attempts);
     };
     let lengths = Lengths::of(workload.seconds.unwrap_or(1.0));
-    let found = find_rate::search(goal, lengths, &mut |rate, seconds| {
+    find_rate::search(goal, lengths, options.conditions.foreign_limit, &mut |rate, seconds| {
         // One disturbed trial can decide the rate, so each is repeated, even if the machine was busy in the one before.
         *attempts = interference::ATTEMPTS;
         undisturbed(options, &find_rate::trial(job, rate, seconds), memory_limit, bar, attempts)
-    });
-    find_rate::with_disturbance(found, options.conditions.foreign_limit)
+    })
 }
 
 /// Measures a job, and repeats it if other processes use more of the CPUs than `--foreign` allows; returns the reports

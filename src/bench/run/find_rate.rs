@@ -35,8 +35,6 @@ const MOST_VERIFICATIONS: usize = 10;
 const COMPLETED: f64 = 0.98;
 /// Largest time of the work after the last operation, as a fraction of the time before.
 const DEFERRED: f64 = 0.2;
-/// Start of the reason why a store is unsupported for which no rate was found.
-const NO_RATE: &str = "no rate keeps ";
 
 /// Lengths of the trials of a search, in seconds.
 #[derive(Clone, Copy, Debug)]
@@ -68,30 +66,16 @@ pub fn trial(job: &Job, rate: Option<f64>, seconds: f64) -> Job {
 
 /// Searches the highest rate that keeps `goal` in trials of `lengths`. Returns the report of the trial that verified the
 /// rate, with the search and with the largest disturbance of the trials that decided the rate; a failed report if a trial
-/// failed, and "unsupported" if no rate keeps the goal.
-pub fn search(goal: LatencyGoal, lengths: Lengths, trial: &mut Trial<'_>) -> Reported {
-    let mut search = Search { goal, trial, trials: Vec::new() };
+/// failed, and "unsupported" if no rate keeps the goal; the reason then names the disturbance if it is above
+/// `foreign_limit` (`--foreign`), from 0 to 1.
+pub fn search(
+    goal: LatencyGoal,
+    lengths: Lengths,
+    foreign_limit: Option<f64>,
+    trial: &mut Trial<'_>,
+) -> Reported {
+    let mut search = Search { goal, foreign_limit, trial, trials: Vec::new() };
     search.run(lengths).unwrap_or_else(|other| *other)
-}
-
-/// Adds the disturbance to the reason why no rate keeps the goal, if it is above `limit` (`--foreign`), from 0 to 1.
-/// `reported` is the result of a [`search`].
-pub fn with_disturbance(reported: Reported, limit: Option<f64>) -> Reported {
-    let (mut reports, disturbance) = reported;
-    let above = limit.zip(disturbance).filter(|(limit, found)| found.part() > *limit);
-    for report in &mut reports {
-        if let (Some((limit, found)), Outcome::Unsupported(reason)) = (above, &mut report.outcome)
-            && reason.starts_with(NO_RATE)
-        {
-            reason.push_str(&format!(
-                "; other programs or virtual machines used up to {:.0}% of the CPUs in the trials that decided this, and \
-                 --foreign allows {:.0}%: repeat the search on a quiet machine",
-                found.part() * 100.0,
-                limit * 100.0
-            ));
-        }
-    }
-    (reports, disturbance)
 }
 
 /// Reports of the cells of a trial, and how much other programs disturbed it.
@@ -99,6 +83,7 @@ type Reported = (Vec<Report>, Option<Disturbance>);
 
 struct Search<'s, 't> {
     goal: LatencyGoal,
+    foreign_limit: Option<f64>,
     trial: &'s mut Trial<'t>,
     trials: Vec<RateTrial>,
 }
@@ -248,8 +233,18 @@ impl Search<'_, '_> {
                 trial.rate, goal.of, trial.latency_us
             )
         });
-        let reason = format!("{NO_RATE}{}{best}", number_format::latency_goal(goal));
-        with_outcome((reports, Disturbance::largest(disturbances)), &Outcome::Unsupported(reason))
+        let disturbance = Disturbance::largest(disturbances);
+        let above = self.foreign_limit.zip(disturbance).filter(|(limit, found)| found.part() > *limit);
+        let doubt = above.map_or_else(String::new, |(limit, found)| {
+            format!(
+                "; other programs or virtual machines used up to {:.0}% of the CPUs in the trials that decided this, and \
+                 --foreign allows {:.0}%: repeat the search on a quiet machine",
+                found.part() * 100.0,
+                limit * 100.0
+            )
+        });
+        let reason = format!("no rate keeps {}{best}{doubt}", number_format::latency_goal(goal));
+        with_outcome((reports, disturbance), &Outcome::Unsupported(reason))
     }
 }
 
@@ -311,7 +306,7 @@ mod tests {
             let outcome = Outcome::Measured(measure(rate, seconds));
             (vec![Report { cell: "cell".into(), outcome }], None)
         };
-        search(GOAL, Lengths::of(1.0), &mut trial).0.remove(0).outcome
+        search(GOAL, Lengths::of(1.0), None, &mut trial).0.remove(0).outcome
     }
 
     fn search_of(outcome: &Outcome) -> (f64, RateSearch) {
@@ -415,7 +410,7 @@ mod tests {
             let report = Report { cell: "cell".into(), outcome: Outcome::Measured(measurement) };
             (vec![report], Some(if is_slow { DISTURBED } else { CALM }))
         };
-        let (mut reports, disturbance) = search(GOAL, Lengths::of(1.0), &mut trial);
+        let (mut reports, disturbance) = search(GOAL, Lengths::of(1.0), None, &mut trial);
         (search_of(&reports.remove(0).outcome).1, disturbance)
     }
 
@@ -476,9 +471,8 @@ mod tests {
             let outcome = Outcome::Measured(measured(rate, seconds, 20_000.0, 1e6));
             (vec![Report { cell: "cell".into(), outcome }], Some(DISTURBED))
         };
-        let reported = search(GOAL, Lengths::of(1.0), &mut trial);
-        let reason = |limit| {
-            let outcome = with_disturbance(reported.clone(), limit).0.remove(0).outcome;
+        let mut reason = |limit| {
+            let outcome = search(GOAL, Lengths::of(1.0), limit, &mut trial).0.remove(0).outcome;
             let Outcome::Unsupported(reason) = outcome else { panic!("{outcome:?}") };
             reason
         };
@@ -486,11 +480,9 @@ mod tests {
         assert!(disturbed.contains("used up to 40% of the CPUs"), "{disturbed}");
         assert!(disturbed.contains("--foreign allows 10%"), "{disturbed}");
         for limit in [Some(0.4), None] {
-            assert!(reason(limit).ends_with("limited by latency (p99 1000000 us)"), "{}", reason(limit));
+            let undisturbed = reason(limit);
+            assert!(undisturbed.ends_with("limited by latency (p99 1000000 us)"), "{undisturbed}");
         }
-        let other = Outcome::Unsupported("it has no scans".into());
-        let (reports, _) = with_disturbance(with_outcome(reported.clone(), &other), Some(0.1));
-        assert!(matches!(&reports[0].outcome, Outcome::Unsupported(reason) if reason == "it has no scans"));
     }
 
     #[test]

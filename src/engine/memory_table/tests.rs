@@ -357,7 +357,7 @@ fn no_second_rewrite_starts_while_a_client_waits_for_the_first() {
     engine.rewrite_log().unwrap();
     thread::scope(|scope| {
         let waits = scope.spawn(|| engine.quiesce());
-        // One that begins beside another finds its file locked, and fails.
+        // A rewrite that starts while another one runs finds the file of that one locked, and fails.
         let mut begun = 0;
         while begun < 3 && !waits.is_finished() {
             begun += usize::from(engine.rewrite_log().is_ok());

@@ -3,7 +3,7 @@
 use super::slice::{BIN, Slice, SliceReport};
 use crate::bench::result::{
     Workload,
-    interleaved_comparison::{SliceRecord, Slicing, Work},
+    interleaved_comparison::{PilotRate, SliceRecord, Slicing, Work},
 };
 use rand::{rngs::SmallRng, seq::SliceRandom};
 
@@ -51,9 +51,8 @@ fn warm_up_operations(slicing: &Slicing, seconds: f64, store: usize) -> Option<u
     let (Work::Operations(all), Work::Operations(own)) = (slicing.work, slicing.work_of(store)) else {
         return None;
     };
-    let fastest = slicing.pilot.iter().map(|rate| rate.alone.max(rate.in_turn)).fold(0.0, f64::max);
     let part = own as f64 / all.max(1) as f64;
-    Some((seconds * fastest * part).max(1.0) as u64)
+    Some((seconds * PilotRate::fastest(&slicing.pilot) * part).max(1.0) as u64)
 }
 
 /// Lets the stores take turns, one slice each in random order, until each has done its work. Returns a record of each
@@ -161,7 +160,7 @@ pub mod tests {
     use super::*;
     use crate::bench::result::{
         Operation,
-        interleaved_comparison::{Block, LessWork, PilotRate},
+        interleaved_comparison::{Block, LessWork},
     };
     use rand::SeedableRng;
     use std::{cell::RefCell, rc::Rc};

@@ -139,10 +139,8 @@ fn slicing(rates: Vec<PilotRate>, needs: Requirements, length: u64, discarded: u
     let discarded_seconds = (BIN * discarded as u64) as f64 / 1e9;
     // The discarded time is at most a tenth of what the fastest store runs.
     let seconds = needs.seconds.max(MIN_SLICE_MULTIPLE as f64 * discarded_seconds);
-    // A stall may have taken most of the time alone. With a rate that is far too low, a block would end within the
-    // discarded time.
-    let fastest = rates.iter().map(|rate| rate.alone.max(rate.in_turn)).fold(0.0, f64::max);
-    let operations = seconds * fastest;
+    // With a rate that is far too low, a block would end within the discarded time.
+    let operations = seconds * PilotRate::fastest(&rates);
     let (work, less_work) = match needs.writes {
         true => (Work::Operations(rounded(operations)), less_work(&rates, operations, needs)),
         false => (Work::Seconds(needs.seconds), Vec::new()),
