@@ -3,11 +3,12 @@
 use super::{has_go, installed, output};
 use crate::{
     every_store::{Running, on_every_store},
-    support::PATIENCE,
+    support::{PATIENCE, on_free_port},
 };
 use std::{
-    io::{Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    io::{self, Read, Write},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
+    path::Path,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -20,8 +21,8 @@ struct Exporter {
 }
 
 impl Exporter {
-    fn start(program: &std::path::Path, running: &Running) -> Self {
-        let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).unwrap();
+    fn start(program: &Path, running: &Running, port: u16) -> Self {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let server = format!("redis://{}", running.server.address);
         let mut command = Command::new(program);
         command.args(["-redis.addr", &server, "-web.listen-address", &address.to_string()]);
@@ -29,20 +30,28 @@ impl Exporter {
         Self { process, address }
     }
 
-    /// What it has scraped.
-    fn metrics(&self) -> String {
-        let begin = Instant::now();
-        let mut stream = loop {
-            match TcpStream::connect(self.address) {
-                Ok(stream) => break stream,
-                Err(error) => assert!(begin.elapsed() < PATIENCE, "{error}"),
+    /// What it has scraped. An error if it has ended, as it does if another process has its port. That process may answer
+    /// until then.
+    fn metrics(&mut self) -> Result<String, String> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                return Err(format!("redis_exporter on {}: {status}", self.address));
+            }
+            match self.answer() {
+                Ok(text) if text.starts_with("HTTP/1.0 200") => return Ok(text),
+                answer => assert!(Instant::now() < deadline, "{answer:?}"),
             }
             thread::sleep(Duration::from_millis(20));
-        };
-        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        }
+    }
+
+    fn answer(&self) -> io::Result<String> {
+        let mut stream = TcpStream::connect(self.address)?;
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
         let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        text
+        stream.read_to_string(&mut text)?;
+        Ok(text)
     }
 }
 
@@ -93,7 +102,8 @@ fn redis_exporter_scrapes_without_errors() {
         {
             client.call(words);
         }
-        let metrics = Exporter::start(&dir.join("redis_exporter"), running).metrics();
+        let program = dir.join("redis_exporter");
+        let (metrics, _) = on_free_port(|port| Exporter::start(&program, running, port).metrics());
         for figure in FIGURES {
             assert!(metrics.lines().any(|line| line.starts_with(figure)), "no {figure} in {metrics}");
         }
