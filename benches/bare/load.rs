@@ -23,14 +23,14 @@ pub fn run() -> bool {
     let (name, directory) = (arguments.next().expect("an engine"), arguments.next().expect("a directory"));
     let mut number = || arguments.next().and_then(|number| number.parse().ok()).expect("a number");
     let (keys, step, size, cache, seconds) = (number(), number(), number(), number(), number());
-    let settings = Settings { cache, larger_than_memory: true };
+    let settings = Settings { kind: find(&name), cache, larger_than_memory: true };
     let path = Path::new(&directory).join("data");
     let mut side: Box<dyn Side> = match &*mode {
         "bare" => {
             let open = side::all().into_iter().find(|(side, _)| *side == name).expect("a bare side").1;
             open(&path, settings)
         }
-        "trait" => Box::new(side::open_through(find(&name), &path, settings)),
+        "trait" => Box::new(side::open_through(&path, settings)),
         _ => panic!("bare or trait"),
     };
     let second = |rate: &usize| println!("{rate}");

@@ -113,12 +113,12 @@ struct Row {
     ratio: [f64; 3],
 }
 
-fn compare(kind: &Kind, open_bare: OpenBare, cases: &[Case]) -> Vec<Row> {
+fn compare(kind: &'static Kind, open_bare: OpenBare, cases: &[Case]) -> Vec<Row> {
     let (bare_dir, through_dir) = (support::data_dir(), support::data_dir());
     // The default of `--cache-size`.
-    let settings = Settings { cache: 256 << 20, larger_than_memory: false };
+    let settings = Settings { kind, cache: 256 << 20, larger_than_memory: false };
     let mut bare = open_bare(&bare_dir.path().join("data"), settings);
-    let mut through = side::open_through(kind, &through_dir.path().join("data"), settings);
+    let mut through = side::open_through(&through_dir.path().join("data"), settings);
     let keys = support::keys(KEYS);
     let values = Values::new();
     let first: Vec<_> = keys.iter().zip(0..).map(|(key, n)| (&key[..], values.get(n, VALUE))).collect();

@@ -1,4 +1,4 @@
-//! canopydb, with the settings of `engine/canopydb.rs` under `no`.
+//! canopydb, with the settings of `engine/stores/canopydb.rs` under `no`.
 
 use super::{Settings, Side, answer, length};
 use canopydb::{Database, DbOptions, EnvOptions, TreeOptions};
@@ -13,6 +13,7 @@ struct Bare {
 pub fn open(path: &Path, settings: Settings) -> Box<dyn Side> {
     let mut environment = EnvOptions::new(path);
     environment.page_cache_size = settings.cache;
+    environment.wal_background_sync_interval = None;
     let db = Database::with_options(environment, DbOptions::new()).expect("opens");
     let txn = db.begin_write().expect("begins");
     let mut tree = TreeOptions::new();

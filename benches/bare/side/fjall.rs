@@ -1,4 +1,4 @@
-//! fjall, with the settings of `engine/fjall.rs` under `no`.
+//! fjall, with the settings of `engine/stores/fjall.rs` under `no`.
 
 use super::{Settings, Side, answer, length};
 use fjall::{
@@ -14,16 +14,16 @@ struct Bare {
 }
 
 pub fn open(path: &Path, settings: Settings) -> Box<dyn Side> {
-    let budget = settings.cache as u64;
+    let size = |name| settings.adapter_bytes(name);
     let db = Database::builder(path)
-        .cache_size(budget / 2)
+        .cache_size(size("block cache"))
         .worker_threads(2)
         .journal_compression(CompressionType::None)
         .open()
         .expect("opens");
     let create = || {
         KeyspaceCreateOptions::default()
-            .max_memtable_size(budget / 8)
+            .max_memtable_size(size("memtable"))
             .data_block_compression_policy(CompressionPolicy::disabled())
     };
     let keyspace = db.keyspace("bare", create).expect("creates a keyspace");

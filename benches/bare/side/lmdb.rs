@@ -1,4 +1,4 @@
-//! LMDB through heed, with the settings of `engine/lmdb` under `no`.
+//! LMDB through heed, with the settings of `engine/stores/lmdb` under `no`.
 
 use super::{Settings, Side, answer, length};
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, WithTls, types::Bytes};

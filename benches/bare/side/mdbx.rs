@@ -1,18 +1,21 @@
-//! MDBX, with the settings of `engine/mdbx.rs` under `no`.
+//! MDBX, with the settings of `engine/stores/mdbx.rs` under `no`.
 
 use super::{Settings, Side, answer, length};
-use libmdbx::{Database, DatabaseOptions, Mode, NoWriteMap, ReadWriteOptions, SyncMode, WriteFlags};
+use libmdbx::{
+    Database, DatabaseOptions, Mode, NoWriteMap, PageSize, ReadWriteOptions, SyncMode, WriteFlags,
+};
 use std::{borrow::Cow, path::Path};
 
 struct Bare(Database<NoWriteMap>);
 
 pub fn open(path: &Path, settings: Settings) -> Box<dyn Side> {
     let mode = ReadWriteOptions {
-        sync_mode: SyncMode::SafeNoSync,
+        sync_mode: SyncMode::UtterlyNoSync,
         max_size: Some(4 << 30),
         ..ReadWriteOptions::default()
     };
     let options = DatabaseOptions {
+        page_size: Some(PageSize::Set(4096)),
         max_readers: Some(4096),
         mode: Mode::ReadWrite(mode),
         no_rdahead: settings.larger_than_memory,

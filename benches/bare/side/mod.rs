@@ -1,7 +1,7 @@
 //! The two sides of the comparison.
 
 use super::support;
-use kvbench::engine::{Batch, Engine, Fsync, Kind, Location, ReadAhead};
+use kvbench::engine::{Batch, Engine, Fsync, Kind, Location, OpenOptions, ReadAhead, Setting};
 use std::{hint::black_box, ops::ControlFlow, path::Path};
 
 /// Declares the module of each side and the list of all: the engine's module in kvbench, and its feature.
@@ -42,10 +42,32 @@ pub type OpenBare = fn(&Path, Settings) -> Box<dyn Side>;
 /// What a side is opened with.
 #[derive(Clone, Copy)]
 pub struct Settings {
+    /// The engine.
+    pub kind: &'static Kind,
     /// What the server is given by `--cache-size`, in bytes.
     pub cache: usize,
     /// Whether there is to be no read-ahead, as an adapter decides it.
     pub larger_than_memory: bool,
+}
+
+impl Settings {
+    /// A size in bytes with which the adapter opens the engine's library, by the name that results have for it.
+    fn adapter_bytes(self, name: &str) -> u64 {
+        let settings = (self.kind.settings)(&self.options(Location::Memory));
+        match settings.into_iter().find(|(setting, _)| *setting == name) {
+            Some((_, Setting::Bytes(bytes))) => bytes,
+            other => panic!("{} has no size {name:?}: {other:?}", self.kind.info.name),
+        }
+    }
+
+    fn options(self, location: Location) -> OpenOptions {
+        let mut options = support::options(location, Fsync::No);
+        options.cache_size = self.cache as u64;
+        if self.larger_than_memory {
+            options.read_ahead = ReadAhead::Off;
+        }
+        options
+    }
 }
 
 /// What is compared. The loops are inside, so that a call costs nothing.
@@ -79,17 +101,12 @@ fn length(value: Option<&[u8]>) -> usize {
 }
 
 /// The engine as the server opens it; in memory if all its data are there, since the bare table has no file.
-pub fn open_through(kind: &Kind, path: &Path, settings: Settings) -> Through {
-    let location = match kind.info.capabilities.memory_resident {
+pub fn open_through(path: &Path, settings: Settings) -> Through {
+    let location = match settings.kind.info.capabilities.memory_resident {
         true => Location::Memory,
         false => Location::Path(path.into()),
     };
-    let mut options = support::options(location, Fsync::No);
-    options.cache_size = settings.cache as u64;
-    if settings.larger_than_memory {
-        options.read_ahead = ReadAhead::Off;
-    }
-    Through(kind.open(&options).expect("opens"))
+    Through(settings.kind.open(&settings.options(location)).expect("opens"))
 }
 
 /// An engine through the trait.

@@ -1,4 +1,4 @@
-//! redb, with the settings of `engine/redb.rs` under `no`.
+//! redb, with the settings of `engine/stores/redb.rs` under `no`.
 
 use super::{Settings, Side, answer, length};
 use redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, TableDefinition};

@@ -1,4 +1,4 @@
-//! RocksDB, with the settings of `engine/rocksdb`.
+//! RocksDB, with the settings of `engine/stores/rocksdb` under `no`.
 
 use super::{Settings, Side, answer, length};
 use rocksdb::{
@@ -10,11 +10,13 @@ use std::path::Path;
 pub(super) struct Bare(pub(super) DB);
 
 pub fn open(path: &Path, settings: Settings) -> Box<dyn Side> {
-    Box::new(Bare(DB::open(&options(settings), path).expect("opens")))
+    Box::new(Bare(DB::open(&options(settings).0, path).expect("opens")))
 }
 
-pub(super) fn options(Settings { cache: budget, .. }: Settings) -> Options {
-    let cache = Cache::new_lru_cache(budget);
+/// The options, and the cache that is among them.
+pub(super) fn options(settings: Settings) -> (Options, Cache) {
+    let size = |name| settings.adapter_bytes(name);
+    let cache = Cache::new_hyper_clock_cache(size("block cache") as usize, 0);
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(&cache);
     table.set_cache_index_and_filter_blocks(true);
@@ -23,15 +25,18 @@ pub(super) fn options(Settings { cache: budget, .. }: Settings) -> Options {
     let mut options = Options::default();
     options.create_if_missing(true);
     options.set_block_based_table_factory(&table);
-    options.set_write_buffer_size(budget / 4);
+    options.set_write_buffer_size(size("memtable") as usize);
+    options.set_target_file_size_base(size("table file"));
+    options.set_max_bytes_for_level_base(size("L1"));
     options.set_max_write_buffer_number(2);
     options.set_memtable_whole_key_filtering(true);
     options.set_memtable_prefix_bloom_ratio(0.02);
-    let memtables = WriteBufferManager::new_write_buffer_manager_with_cache(budget / 2, false, cache);
+    let memtables = size("all memtables") as usize;
+    let memtables = WriteBufferManager::new_write_buffer_manager_with_cache(memtables, false, cache.clone());
     options.set_write_buffer_manager(&memtables);
     options.set_compression_type(DBCompressionType::None);
     options.set_max_background_jobs(2);
-    options
+    (options, cache)
 }
 
 impl Side for Bare {

@@ -1,4 +1,4 @@
-//! SQLite through rusqlite, with the settings of `engine/sqlite` under `no`.
+//! SQLite through rusqlite, with the settings of `engine/stores/sqlite` under `no`.
 
 use super::{Settings, Side, answer, length};
 use rusqlite::{CachedStatement, Connection};
