@@ -2,7 +2,7 @@
 
 use super::{Settings, Side, answer, length};
 use canopydb::{Database, DbOptions, EnvOptions, TreeOptions};
-use std::path::Path;
+use std::{fs, path::Path};
 
 const TREE: &[u8] = b"bare";
 
@@ -11,6 +11,7 @@ struct Bare {
 }
 
 pub fn open(path: &Path, settings: Settings) -> Box<dyn Side> {
+    fs::create_dir(path).expect("creates a directory");
     let mut environment = EnvOptions::new(path);
     environment.page_cache_size = settings.cache;
     environment.wal_background_sync_interval = None;

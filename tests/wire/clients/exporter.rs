@@ -48,6 +48,7 @@ impl Exporter {
 
     fn answer(&self) -> io::Result<String> {
         let mut stream = TcpStream::connect(self.address)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
         let mut text = String::new();
         stream.read_to_string(&mut text)?;
