@@ -1,7 +1,7 @@
 //! The two sides of the comparison.
 
 use super::support;
-use kvbench::engine::{Batch, Engine, Fsync, Kind, Location, OpenOptions, ReadAhead, Setting};
+use kvbench::engine::{Batch, Engine, Fsync, Kind, Location, OpenOptions, ReadAhead};
 use std::{hint::black_box, ops::ControlFlow, path::Path};
 
 /// Declares the module of each side and the list of all: the engine's module in kvbench, and its feature.
@@ -52,7 +52,9 @@ pub struct Settings {
 
 impl Settings {
     /// A size in bytes with which the adapter opens the engine's library, by the name that results have for it.
+    #[cfg(any(feature = "rocksdb", feature = "fjall"))]
     fn adapter_bytes(self, name: &str) -> u64 {
+        use kvbench::engine::Setting;
         let settings = (self.kind.settings)(&self.options(Location::Memory));
         match settings.into_iter().find(|(setting, _)| *setting == name) {
             Some((_, Setting::Bytes(bytes))) => bytes,
