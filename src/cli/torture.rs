@@ -30,10 +30,11 @@ Examples:
 redis-server needs --cut drop, because its log has no checksums: other cuts leave parts of an unacknowledged write, \
 which it accepts.
 
-Exit code: 0; 1 when a round failed: a write was lost that the store promises to keep, only part of an MSET or \
-of a transaction was there, a deadline was lost, a value was wrong, or the server did not start again; 2 when the \
-tests could not be run and no round had failed. The directory of a failed round is kept, and the command that \
-repeats it is printed. The same seed makes the same plan, but not the same timing.
+Exit code: 0; 1 when a round failed: a write was lost that the store promises to keep, only part of an MSET \
+or of a transaction was there, a deadline was lost, a value was wrong, or the server did not start again; 2 \
+when the tests could not be run and no round had failed; 130 after Ctrl-C. The directory of a failed round \
+is kept, and the command that repeats it is printed. The same seed makes the same plan, but not the same \
+timing.
 
 Modes other than kill mount a file system through /dev/fuse: as root, or with fusermount3.";
 

@@ -4,6 +4,7 @@ use super::{
     allowed_loss::AllowedLoss,
     disk::Cut,
     history::{History, ObservedValue, SubjectCapabilities},
+    interrupt,
     load_client::{self, ClientOutcome, Load},
     options::{Mode, Options, Subject},
     server::Server,
@@ -119,8 +120,12 @@ impl<'a> Round<'a> {
         })
     }
 
+    /// Executes the round. After SIGINT or SIGTERM it ends without an error, and injects no other fault.
     fn run(&mut self) -> Result<(), String> {
         for number in 0..self.rng.random_range(1..=MAX_CRASHES) {
+            if interrupt::received().is_some() {
+                return Ok(());
+            }
             if self.interrupts_next_start() {
                 self.inject_fault_during_start()?;
             }
@@ -268,7 +273,7 @@ impl<'a> Round<'a> {
     fn let_it_run(&mut self) {
         let long = matches!(self.allowed_loss_of(self.mode == Mode::Kill), AllowedLoss::Within(_));
         let range = if long { 3000..5000 } else { 20..500 };
-        thread::sleep(Duration::from_millis(self.rng.random_range(range)));
+        interrupt::sleep(Duration::from_millis(self.rng.random_range(range)));
         if matches!(self.mode, Mode::Kill | Mode::Power) {
             return;
         }

@@ -2,11 +2,13 @@
 
 use super::{
     disk::{self, Cut},
+    interrupt,
     options::{Mode, Options, Subject},
     results::{self, ResultRow, Results},
     round, test_directory,
 };
 use clap::{ValueEnum, builder::PossibleValue};
+use nix::sys::signal::Signal;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -23,6 +25,8 @@ pub enum Error {
     Directory { path: PathBuf, source: io::Error },
     #[error("the test could not be run: {reason}; the output of the program is in {}", .log.display())]
     NotStarted { reason: String, log: PathBuf },
+    #[error("stopped by {0}: the round that it interrupted does not count, and its directory is removed")]
+    Stopped(Signal),
     #[error(transparent)]
     Result(#[from] results::Error),
     #[error("{failed} of {rounds} rounds failed")]
@@ -35,8 +39,9 @@ pub enum Error {
 /// # Errors
 ///
 /// [`Error::Failed`] if a round failed, after the last round. The other errors end the run: a file or directory cannot
-/// be read or written, a simulated disk cannot be mounted, or a server does not start before the first fault. If a round
-/// has failed before that, such an error is passed to `say`, and the result is [`Error::Failed`].
+/// be read or written, a simulated disk cannot be mounted, a server does not start before the first fault, or this process
+/// receives SIGINT or SIGTERM ([`Error::Stopped`]). If a round has failed before that, such an error is passed to `say`,
+/// and the result is [`Error::Failed`].
 pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
     if let Some(path) = &options.output {
         Results::check_output(path)?;
@@ -47,8 +52,11 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
         disk::check().map_err(|reason| Error::Disk { mode, reason })?;
         disk::own_mounts();
     }
+    interrupt::catch();
     let mut total = ResultRow::default();
     let ended = run_rounds(options, has_disk, &mut total, say);
+    // Fails, as it should, if the directory of a failed round is left.
+    let _ = fs::remove_dir(&options.directory);
     if total.failed.is_empty() {
         return ended;
     }
@@ -71,11 +79,14 @@ fn run_rounds(
                 disk::hide_boot(mode != Mode::Kill);
             }
             let cell = torture(options, subject, mode, total, say)?;
-            say(&format!("{}\n", cell.line()));
+            if cell.rounds > 0 {
+                say(&format!("{}\n", cell.line()));
+            }
+            if let Some(signal) = interrupt::received() {
+                return Err(Error::Stopped(signal));
+            }
         }
     }
-    // Fails, as it should, if the directory of a failed round is left.
-    let _ = fs::remove_dir(&options.directory);
     Ok(())
 }
 
@@ -98,13 +109,17 @@ fn torture(
     };
     let mut cell = test.clone();
     for round in 0..options.rounds {
-        if options.time.is_some_and(|time| begin.elapsed() > time) {
+        if interrupt::received().is_some() || options.time.is_some_and(|time| begin.elapsed() > time) {
             break;
         }
         let seed = options.seed.wrapping_add(round);
         let directory = round_directory(options, subject, mode, seed)?;
         let outcome = round::play(options, subject, mode, seed, &directory)
             .map_err(|source| Error::Directory { path: directory.clone(), source })?;
+        // A failure counts nevertheless: a signal to this process does not end the server, and cannot be its cause.
+        if interrupt::received().is_some() && outcome.fault.is_none() {
+            break;
+        }
         if let (Some(reason), false) = (&outcome.fault, outcome.has_started) {
             return Err(Error::NotStarted { reason: reason.clone(), log: directory.join(round::LOG) });
         }

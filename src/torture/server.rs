@@ -1,6 +1,6 @@
 //! Server process of a crash test.
 
-use super::{load_client, options::Subject};
+use super::{interrupt, load_client, options::Subject};
 use nix::{
     sys::{
         prctl::set_pdeathsig,
@@ -50,7 +50,7 @@ impl Server {
         let mut command = Command::new(&subject.program);
         command.args(words).stdin(Stdio::null()).stdout(output).stderr(errors);
         command.process_group(0);
-        kill_with_parent(&mut command);
+        prepare_child(&mut command);
         let start = command.spawn();
         let process =
             start.map_err(|error| format!("cannot start {}: {error}", subject.program.display()))?;
@@ -124,12 +124,15 @@ impl Drop for Server {
     }
 }
 
-/// Makes the kernel kill the server when this process dies.
+/// Makes the kernel kill the server when this process dies, and lets signals end the server as usual.
 #[expect(unsafe_code, reason = "what runs between fork and exec")]
-fn kill_with_parent(command: &mut Command) {
-    // SAFETY: prctl is async-signal-safe, and nothing else happens there.
+fn prepare_child(command: &mut Command) {
+    // SAFETY: both system calls are async-signal-safe, and nothing else happens there.
     unsafe {
-        command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGKILL)?));
+        command.pre_exec(|| {
+            interrupt::release()?;
+            Ok(set_pdeathsig(Signal::SIGKILL)?)
+        });
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::{
     seed,
-    support::{KVBENCH, RunToEnd, Server, stores},
+    support::{KVBENCH, Program, RunToEnd, Server, stores, wait_until},
 };
 use kvbench::{
     engine::{Fsync, Kind, Loss},
@@ -15,6 +15,7 @@ use kvbench::{
 };
 use rand::{SeedableRng, rngs::SmallRng};
 use redis_protocol::resp2::types::OwnedFrame;
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
     path::Path,
@@ -211,6 +212,34 @@ fn meets_errors(mode: &str, store: &str) -> bool {
         let cell = loses_nothing(mode, 1, &["--store", store]);
         cell.refused > 0 && cell.acknowledged > 0
     })
+}
+
+/// SIGINT and SIGTERM leave the results of the finished rounds, and nothing else.
+#[test]
+fn a_signal_ends_a_crash_test_without_leaving_files() {
+    for (signal, name, code, mode) in
+        [(Signal::INT, "SIGINT", 130, "kill"), (Signal::TERM, "SIGTERM", 143, "power")]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = Command::new(KVBENCH);
+        command
+            .current_dir(dir.path())
+            .args(["torture", "--mode", mode, "--rounds", "1000", "--dir", "rounds"]);
+        command.args(["--store", "map", "--output", "result.json"]);
+        let test = Program::start(&mut command);
+        wait_until("two rounds have ended", || {
+            Results::read(&dir.path().join("result.json")).is_ok_and(|results| results.cells[0].rounds > 1)
+        });
+        kill_process(Pid::from_child(&test.process), signal).unwrap();
+        let output = test.output();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let (said, error) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(error.contains(&format!("stopped by {name}")), "{error}");
+        let rounds = Results::read(&dir.path().join("result.json")).unwrap().cells[0].rounds;
+        assert!(said.contains(&format!(": {rounds} rounds, ")), "{said}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "the result file only");
+    }
 }
 
 /// Runs rounds in which writes are acknowledged and nothing may be lost.

@@ -223,6 +223,7 @@ fn torture(options: crate::cli::Torture) -> anyhow::Result<ExitCode> {
     };
     match torture::run(&options.options()?, &mut say) {
         Err(error @ torture::Error::Failed { .. }) => Ok(report_error(&error.into(), 1)),
+        Err(error @ torture::Error::Stopped(signal)) => Ok(report_error(&error.into(), 128 + signal as u8)),
         outcome => {
             outcome?;
             printed.map(|()| ExitCode::SUCCESS)
