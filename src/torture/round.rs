@@ -166,9 +166,20 @@ impl<'a> Round<'a> {
 
     /// Starts the server, waits until it is ready, and records the recovery time.
     fn start(&mut self) -> Result<Server, String> {
-        let begin = Instant::now();
+        /// Number of ports to try: another process can take one before the server does.
+        const PORTS: usize = 5;
+        let mut begin = Instant::now();
         let mut server = self.spawn()?;
-        server.wait_until_ready()?;
+        let mut ready = server.wait_until_ready();
+        for _ in 1..PORTS {
+            if ready.is_ok() || !server.found_port_taken() {
+                break;
+            }
+            begin = Instant::now();
+            server = self.spawn()?;
+            ready = server.wait_until_ready();
+        }
+        ready?;
         if self.outcome.faults_injected > 0 {
             self.outcome.reopen.push(begin.elapsed());
         } else if !self.subject.is_ours {

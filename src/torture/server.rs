@@ -103,6 +103,11 @@ impl Server {
         self.process.try_wait().ok().flatten()
     }
 
+    /// Returns `true` if the server has ended because another process had taken its port.
+    pub fn found_port_taken(&mut self) -> bool {
+        self.ended().is_some() && self.last_words().contains("Address already in use")
+    }
+
     /// Returns the last three lines of the server's output, or "no output" if there are none.
     pub fn last_words(&self) -> String {
         let log = fs::read(&self.log).unwrap_or_default();
