@@ -99,6 +99,7 @@
 //! - `bench` (feature `bench`): benchmark of the engines, in process or through the server.
 //! - `torture` (feature `torture`, on Linux): crash tests of a server under load, and their results.
 //! - `top`: monitor of a server, over its protocol.
+//! - `interrupt`: the signals that end `bench` and `torture` in order.
 //! - [`testing`]: conformance tests that every engine must pass.
 //!
 //! Crates with an engine of their own use [`main`], [`engine`], [`testing`] and [`engine_tests!`]: see
@@ -116,6 +117,8 @@ pub mod command;
 #[doc(hidden)]
 pub mod config;
 pub mod engine;
+#[cfg(any(feature = "bench", all(feature = "torture", target_os = "linux")))]
+mod interrupt;
 #[doc(hidden)]
 pub mod resp;
 #[doc(hidden)]

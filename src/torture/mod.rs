@@ -8,7 +8,6 @@
 //! - `test_directory` and [`disk`]: the directory of the data, and a file system that can lose unsynced data, be
 //!   full, or fail.
 //! - `server` and `load_client`: the process, and the clients that write to it.
-//! - `interrupt`: the end at SIGINT and SIGTERM.
 //! - `history`: the states of the store that the replies allow, within the [`allowed_loss`].
 //!
 //! The module starts server processes and speaks RESP to them; it knows nothing of their inside, so that it can
@@ -20,8 +19,6 @@ pub mod allowed_loss;
 pub mod disk;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 mod history;
-#[cfg(all(feature = "torture", target_os = "linux"))]
-mod interrupt;
 #[cfg(all(feature = "torture", target_os = "linux"))]
 mod load_client;
 #[cfg(all(feature = "torture", target_os = "linux"))]

@@ -4,12 +4,12 @@ use super::{
     allowed_loss::AllowedLoss,
     disk::Cut,
     history::{History, ObservedValue, SubjectCapabilities},
-    interrupt,
     load_client::{self, ClientOutcome, Load},
     options::{Mode, Options, Subject},
     server::Server,
     test_directory::{FAILURE_FILE, TestDirectory},
 };
+use crate::interrupt;
 use rand::{Rng, SeedableRng, rngs::SmallRng, seq::IndexedRandom};
 use std::{
     any::Any,
@@ -168,18 +168,17 @@ impl<'a> Round<'a> {
     fn start(&mut self) -> Result<Server, String> {
         /// Number of ports to try: another process can take one before the server does.
         const PORTS: usize = 5;
-        let mut begin = Instant::now();
-        let mut server = self.spawn()?;
-        let mut ready = server.wait_until_ready();
-        for _ in 1..PORTS {
-            if ready.is_ok() || !server.found_port_taken() {
-                break;
+        let mut tried = 0;
+        let (begin, server) = loop {
+            let begin = Instant::now();
+            let mut server = self.spawn()?;
+            tried += 1;
+            match server.wait_until_ready() {
+                Ok(()) => break (begin, server),
+                Err(_) if tried < PORTS && server.found_port_taken() => {}
+                Err(error) => return Err(error),
             }
-            begin = Instant::now();
-            server = self.spawn()?;
-            ready = server.wait_until_ready();
-        }
-        ready?;
+        };
         if self.outcome.faults_injected > 0 {
             self.outcome.reopen.push(begin.elapsed());
         } else if !self.subject.is_ours {
@@ -284,7 +283,7 @@ impl<'a> Round<'a> {
     fn let_it_run(&mut self) {
         let long = matches!(self.allowed_loss_of(self.mode == Mode::Kill), AllowedLoss::Within(_));
         let range = if long { 3000..5000 } else { 20..500 };
-        interrupt::sleep(Duration::from_millis(self.rng.random_range(range)));
+        sleep_until_signal(Duration::from_millis(self.rng.random_range(range)));
         if matches!(self.mode, Mode::Kill | Mode::Power) {
             return;
         }
@@ -329,6 +328,15 @@ impl<'a> Round<'a> {
         self.place.cut(cut, &mut self.rng);
         drop(server);
         self.place.power_on().map_err(|error| format!("cannot mount the disk again: {error}"))
+    }
+}
+
+/// Waits for `time`, or until SIGINT or SIGTERM is received.
+fn sleep_until_signal(time: Duration) {
+    const STEP: Duration = Duration::from_millis(20);
+    let end = Instant::now() + time;
+    while interrupt::received().is_none() && Instant::now() < end {
+        thread::sleep(STEP.min(end.saturating_duration_since(Instant::now())));
     }
 }
 

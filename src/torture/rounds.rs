@@ -2,11 +2,11 @@
 
 use super::{
     disk::{self, Cut},
-    interrupt,
     options::{Mode, Options, Subject},
     results::{self, ResultRow, Results},
     round, test_directory,
 };
+use crate::interrupt;
 use clap::{ValueEnum, builder::PossibleValue};
 use nix::sys::signal::Signal;
 use std::{
@@ -52,7 +52,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
         disk::check().map_err(|reason| Error::Disk { mode, reason })?;
         disk::own_mounts();
     }
-    interrupt::catch();
+    interrupt::catch(|| {});
     let mut total = ResultRow::default();
     let ended = run_rounds(options, has_disk, &mut total, say);
     // Fails, as it should, if the directory of a failed round is left.

@@ -1,6 +1,7 @@
 //! Server process of a crash test.
 
-use super::{interrupt, load_client, options::Subject};
+use super::{load_client, options::Subject};
+use crate::interrupt;
 use nix::{
     sys::{
         prctl::set_pdeathsig,

@@ -242,6 +242,17 @@ fn a_signal_ends_a_crash_test_without_leaving_files() {
     }
 }
 
+/// Between the choice of a port and the start of the server another process can take the port.
+#[test]
+fn a_server_whose_port_was_taken_is_started_at_another_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let taken = dir.path().join("taken-once");
+    let script = "if mkdir $0; then echo 'bind: Address already in use'; exit 1; fi; \
+                  exec $1 --store map --fsync always --port {port} --path {dir}/data";
+    passes("kill", 1, &["--", "sh", "-c", script, taken.to_str().unwrap(), KVBENCH]);
+    assert!(taken.exists());
+}
+
 /// Runs rounds in which writes are acknowledged and nothing may be lost.
 fn passes(mode: &str, rounds: u64, args: &[&str]) {
     let cell = loses_nothing(mode, rounds, args);

@@ -25,7 +25,7 @@ const FLOORS: &[&[&str]] = &[
     &["main"],
     &["cli"],
     &["server", "bench", "torture", "top"],
-    &["config"],
+    &["config", "interrupt"],
     &["command", "testing"],
     &["store", "resp"],
     &["engine"],

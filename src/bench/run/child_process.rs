@@ -177,7 +177,7 @@ impl Job {
 ///
 /// Fails if standard input holds no job, or standard output is closed.
 pub fn serve() -> io::Result<()> {
-    interrupt::release();
+    interrupt::release()?;
     // Each client of a server is an open file, and many systems set the soft limit to 1,024 and the hard one far higher.
     // If the limit cannot be raised, cells that need more open files fail.
     let _ = rlimit::increase_nofile_limit(u64::MAX);
