@@ -148,7 +148,8 @@ fn run(signals: &WorkerSignals, files: &Files) {
     }
 }
 
-fn work(files: &Files, rewrite: bool, stop: &dyn Fn() -> bool) -> Result<()> {
+/// Does all work that is due, and first merges all segments if `rewrite`.
+pub(super) fn work(files: &Files, rewrite: bool, stop: &dyn Fn() -> bool) -> Result<()> {
     files.sync_if_due()?;
     files.retry_manifest()?;
     // A value that cannot be read prevents merges, but no hint files.

@@ -1,6 +1,9 @@
 //! Tests of merges of `bitcask`: what they keep, what they remove, and reads during a merge.
 
-use super::{super::segment::before_open, *};
+use super::{
+    super::{background::work, segment::before_open},
+    *,
+};
 use crate::engine::{KeyRange, Location};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::{
@@ -117,6 +120,27 @@ fn background_work_that_fails_is_an_error_of_quiesce() {
     assert!(error.contains("hint-new"), "{error}");
     hints.iter().for_each(|hint| fs::remove_dir(hint).unwrap());
     engine.quiesce().unwrap();
+}
+
+/// Otherwise each start would read all later segments.
+#[test]
+fn a_segment_that_cannot_be_merged_prevents_no_other_hint_file() {
+    let mut store = Store::new();
+    store.put(b"only in the first segment", &value(0, 1));
+    store.roll();
+    for round in 0..3 {
+        store.fill(0, FULL, round);
+        store.roll();
+    }
+    let (files, ids) = (&store.engine().files, store.segments());
+    assert!(files.is_merge_due());
+    let path = |id: u32| path_of(&store.path(), id);
+    // The merge reads the segment, which is open, but does not find its file in order to remove it.
+    fs::rename(path(ids[0]), store.path().join("away")).unwrap();
+    let error = work(files, false, &|| false).unwrap_err().to_string();
+    assert!(error.contains("was moved"), "{error}");
+    let (_active, sealed) = ids[1..].split_last().unwrap();
+    assert!(sealed.iter().all(|id| path(*id).with_extension("hint").exists()), "{sealed:?}");
 }
 
 #[test]
