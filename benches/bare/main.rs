@@ -10,7 +10,9 @@
 //!
 //! Both sides run by turns in one process, in bursts of some milliseconds, so that whatever else the
 //! machine does hits both; the result is the median of the ratios of neighbours. Criterion would
-//! measure one side for seconds, then the other.
+//! measure one side for seconds, then the other. On Linux all threads stay on one CPU, because where
+//! the kernel lets an engine's thread run differs between the two sides: MDBX's crate commits on a
+//! thread of its own, and one of two equal loops took 1.6 times as long as the other.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -47,6 +49,8 @@ fn main() {
     if load::run() {
         return;
     }
+    #[cfg(target_os = "linux")]
+    stay_on_this_cpu();
     // As in criterion, words are parts of names and narrow what runs.
     let filters: Vec<_> = env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let chosen = |name: &str| filters.is_empty() || filters.iter().any(|filter| name.contains(filter));
@@ -58,6 +62,15 @@ fn main() {
         }
     }
     print(&rows);
+}
+
+/// Keeps this thread, and all that are started later, on the CPU on which it runs now.
+#[cfg(target_os = "linux")]
+fn stay_on_this_cpu() {
+    use nix::{sched, unistd::Pid};
+    let mut cpus = sched::CpuSet::new();
+    cpus.set(sched::sched_getcpu().expect("the CPU's number")).expect("a CPU");
+    sched::sched_setaffinity(Pid::from_raw(0), &cpus).expect("stays on one CPU");
 }
 
 #[derive(Clone, Copy)]
