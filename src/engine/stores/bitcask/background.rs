@@ -148,7 +148,7 @@ fn run(signals: &WorkerSignals, files: &Files) {
     }
 }
 
-/// Does all work that is due, and first merges all segments if `rewrite`.
+/// Syncs, merges segments and writes hint files, as far as that is due. Merges all segments if `rewrite`.
 pub(super) fn work(files: &Files, rewrite: bool, stop: &dyn Fn() -> bool) -> Result<()> {
     files.sync_if_due()?;
     files.retry_manifest()?;
