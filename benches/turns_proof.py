@@ -5,20 +5,22 @@
     benches/turns_proof.py "${CARGO_TARGET_DIR:-target}/release/kvbench" cache stalls
 
 cache: nine stores read in turns. Each read of map also reads from 8 MiB of memory, and each read of btree from 64 MiB
-(KVBENCH_READS_MEMORY). A cache of the processor holds the first, and loses it while the others run. The ratio of the two
-in turns may differ by at most 3% from that which they have alone, in the whole 95% interval over the pilots of several
-comparisons.
+(KVBENCH_READS_MEMORY). A cache of the processor holds the first, and loses it while the others run. At each turn, both run
+two more slices directly after the first one (KVBENCH_MORE_SLICES), as a store does that is alone. The ratio of the two
+stores in the first slices may differ by at most 3% from that in the others, in the whole 95% interval. Neighbours in time
+are compared, so that a machine whose speed changes does not hide the effect.
 
 stalls: rocksdb and fjall write in turns, and as many operations alone. Both delay writes while they compact; time goes on
 while a store is stopped. For each, the rate, with the time of the deferred work after it, must be the same in turns
 and alone: the 95% interval of the ratio contains 1, and its ends differ by at most 20%, so that a loss of all stalls would
 show.
 
-Takes about 25 minutes on an idle machine. A busy one makes the intervals too wide, and the script then fails. Exit code 0
-when both hold.
+Takes about 70 minutes on an idle machine, most of them for cache (--minutes). A busy one makes the intervals too wide, and
+the script then fails. Exit code 0 when both hold.
 """
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -28,15 +30,16 @@ import sys
 from pathlib import Path
 
 COMMON = ["--threads", "1", "--quiet-wait", "5", "--foreign", "100", "--force"]
-READS = ["--mix", "get=1", "--fsync", "no", "--keys", "1000", "--warm-up", "0.2"]
+READS = ["--mix", "get=1", "--fsync", "no", "--keys", "1000", "--warm-up", "0.2", "--seconds", "24"]
 # The two that are compared come first.
 READERS = ["map", "btree", "bitcask", "rocksdb", "redb", "sqlite", "fjall", "lmdb", "mdbx"]
 WRITES = ["--mix", "update=1", "--fsync", "no", "--keys", "64k", "--value-bytes", "1000", "--cache-size", "16MiB",
           "--warm-up", "0.5"]
-MEMORY = {"KVBENCH_READS_MEMORY": "map=8,btree=64"}
+TEST = {"KVBENCH_READS_MEMORY": "map=8,btree=64", "KVBENCH_MORE_SLICES": "2"}
 MARGIN = 0.03
-# Two-sided 95% quantile of Student's distribution by its degrees of freedom, from 1 to 12, and for more.
+# Two-sided 95% quantile of Student's distribution by its degrees of freedom: from 1 to 12, for more, and for 100 and more.
 STUDENT = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179]
+STUDENT_FROM_100 = 1.984
 
 
 def bench(options, *flags, environment=()):
@@ -68,34 +71,40 @@ def rate_with_settling(sample):
 
 def quantile(freedom):
     """The quantile of Student's distribution for an interval of 95%."""
-    return STUDENT[min(freedom, len(STUDENT)) - 1]
+    return STUDENT_FROM_100 if freedom >= 100 else STUDENT[min(freedom, len(STUDENT)) - 1]
 
 
-def compared(turns, alone):
+def compared(first, second):
     """The ratio of two series of logarithms, and its 95% interval (Welch's, with the smaller degrees of freedom)."""
-    difference = statistics.mean(turns) - statistics.mean(alone)
-    error = math.hypot(*(statistics.stdev(values) / math.sqrt(len(values)) for values in (turns, alone)))
-    half = quantile(min(len(turns), len(alone)) - 1) * error
+    difference = statistics.mean(first) - statistics.mean(second)
+    error = math.hypot(*(statistics.stdev(values) / math.sqrt(len(values)) for values in (first, second)))
+    half = quantile(min(len(first), len(second)) - 1) * error
     return [math.exp(value) for value in (difference, difference - half, difference + half)]
 
 
+def after_others(block, store):
+    """The logarithms of a store's rates after other stores, relative to its rates in the slices that follow directly; one
+    for each turn in a block."""
+    for of, turn in itertools.groupby(block["slices"], key=lambda part: part["store"]):
+        if of == store:
+            first, *more = (math.log(part["operations"] / part["seconds"]) for part in turn)
+            yield first - statistics.mean(more)
+
+
 def cache(options):
-    """Whether the two readers keep their ratio. The pilot of a comparison measures each store alone, in turns and alone."""
-    found = []
-    for seed in range(options.pilots):
-        run = bench(options, *READS, "--stores", ",".join(READERS), "--interleave", "--budget", "1", "--seed", str(seed),
-                    environment=MEMORY)
-        comparison = run["comparisons"][0]
-        ids = [next(cell["id"] for cell in run["cells"] if cell["target"]["store"] == store) for store in READERS[:2]]
-        rates = {comparison["cells"][rate["store"]]: rate for rate in comparison["slicing"]["pilot"]}
-        first, second = (math.log(rates[one]["in_turn"] / rates[one]["alone"]) for one in ids)
-        found.append(first - second)
-        print(f"cache: slices of {comparison['slicing']['slice_seconds']:.2f} s; in turns to alone: "
-              f"{READERS[0]} {math.exp(first):.3f}, {READERS[1]} {math.exp(second):.3f}", flush=True)
-    mean, half = statistics.mean(found), quantile(len(found) - 1) * statistics.stdev(found) / math.sqrt(len(found))
-    print(f"cache: ratio of the two, in turns to alone: {math.exp(mean):.3f} "
-          f"({math.exp(mean - half):.3f} to {math.exp(mean + half):.3f})", flush=True)
-    return max(abs(mean - half), abs(mean + half)) <= math.log(1 + MARGIN)
+    """Whether the two readers keep their ratio."""
+    run = bench(options, *READS, "--stores", ",".join(READERS), "--interleave", "--detect", "0.1%", "--budget",
+                f"{options.minutes}m", environment=TEST)
+    comparison = run["comparisons"][0]
+    both = []
+    for number, store in enumerate(READERS[:2]):
+        turns = [ratio for block in comparison["blocks"] for ratio in after_others(block, number)]
+        both.append(turns)
+        print(f"cache: {store} after others to alone: {math.exp(statistics.mean(turns)):.3f}, in {len(turns)} turns of "
+              f"{comparison['slicing']['slice_seconds']:.2f} s", flush=True)
+    ratio, low, high = compared(*both)
+    print(f"cache: ratio of the two, after others to alone: {ratio:.3f} ({low:.3f} to {high:.3f})", flush=True)
+    return max(-math.log(low), math.log(high)) <= math.log(1 + MARGIN)
 
 
 def stalls(options):
@@ -119,7 +128,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kvbench", help="the program, built with --features fault-injection")
     parser.add_argument("parts", nargs="+", choices=["cache", "stalls"])
-    parser.add_argument("--pilots", type=int, default=8, help="at least two")
+    parser.add_argument("--minutes", type=int, default=50, help="time for cache")
     parser.add_argument("--dir", type=Path, default=Path("."), help="a directory on the disk to measure")
     options = parser.parse_args()
     options.kvbench, options.dir = str(Path(options.kvbench).resolve()), options.dir.resolve()

@@ -83,10 +83,28 @@ pub fn run_block<S: Sliced>(stores: &mut [S], slicing: &Slicing, random: &mut Sm
                 false => slicing.discarded_seconds.min(report.nanoseconds as f64 / 2e9),
             };
             records.push(record(sliced.number(), &report, discarded));
+            for _ in 0..more_slices(sliced.number()) {
+                let report = sliced.run(slice);
+                records.extend(report.map(|report| record(sliced.number(), &report, discarded)));
+            }
             goes_on
         });
     }
     records
+}
+
+/// Returns the number of slices that a store runs directly after each of its own, in addition to the work of the block: 2
+/// for as many stores, the first ones of the comparison, as the environment variable `KVBENCH_MORE_SLICES` says, and
+/// otherwise 0. `benches/turns_proof.py` compares these slices of work that only reads, in which no other store has used
+/// the processor's cache, with those that follow other stores.
+#[cfg(feature = "fault-injection")]
+fn more_slices(store: usize) -> u32 {
+    let stores = std::env::var("KVBENCH_MORE_SLICES").ok().and_then(|stores| stores.parse().ok());
+    if store < stores.unwrap_or(0) { 2 } else { 0 }
+}
+#[cfg(not(feature = "fault-injection"))]
+const fn more_slices(_store: usize) -> u32 {
+    0
 }
 
 /// Work that a store has still to do in the block: a number of slices, or of operations.
