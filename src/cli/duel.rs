@@ -33,7 +33,8 @@ slower. All comparisons are corrected together: equal programs differ in at most
 and workloads there are, the more blocks each needs.
 
 Exit code: 0 when each store is faster, equal within --detect, or slower by less than --detect; 1 when one is slower, \
-breaks a --gate, or fails in NEW only; 2 when that cannot be told for some store, or nothing could be measured.";
+breaks a --gate, or fails in NEW only; 2 when that cannot be told for some store, the numbers of keys differ, or nothing \
+could be measured.";
 
 /// Options of `kvbench duel`.
 #[derive(Args, Debug)]

@@ -50,9 +50,8 @@ pub(super) fn judge(gate: Gate, run: &Run, comparison: &Comparison) -> GateVerdi
         return GateVerdict::Kept(format!("{title}: not counted for this store"));
     }
     let values = |side| values_by_block(run, comparison, side, metric);
-    let too_few = || GateVerdict::CannotTell(format!("{title}: not measured in {FIRST_LOOK} blocks"));
     if Side::BOTH.into_iter().any(|side| values(side).count() < FIRST_LOOK as usize) {
-        return too_few();
+        return too_few(title);
     }
     let [was_zero, is_zero] = Side::BOTH.map(|side| values(side).all(|(_, value)| value < NEGLIGIBLE));
     match (was_zero, is_zero) {
@@ -63,16 +62,24 @@ pub(super) fn judge(gate: Gate, run: &Run, comparison: &Comparison) -> GateVerdi
         (true, false) => return GateVerdict::CannotTell(format!("{title}: none before, hardly any now")),
         (false, false) => {}
     }
-    let Some(Finding { pair, .. }) = Finding::of(run, comparison, metric) else { return too_few() };
+    let Some(Finding { pair, .. }) = Finding::of(run, comparison, metric) else { return too_few(title) };
     let [new, old] = [Side::New, Side::Old].map(|side| logarithms(run, comparison, side, metric));
     let ratios: Vec<f64> = new.iter().filter_map(|(block, new)| Some(new - old.get(block)?)).collect();
-    let deviation = (squares(&ratios) / (real(ratios.len()) - 1.0)).sqrt();
-    decide(title, pair.ratio, pair.interval, deviation)
+    decide(title, pair.ratio, pair.interval, &ratios)
+}
+
+/// Returns the verdict on a count that too few blocks have.
+fn too_few(title: &str) -> GateVerdict {
+    GateVerdict::CannotTell(format!("{title}: not measured in {FIRST_LOOK} blocks"))
 }
 
 /// Judges the ratio of the new program's count per operation to that of the old one, with its confidence interval.
-/// `deviation` is the standard deviation of its logarithm between blocks.
-fn decide(title: &str, ratio: f64, (low, high): (f64, f64), deviation: f64) -> GateVerdict {
+/// `by_block` has its natural logarithm in each block in which both programs have a positive count.
+fn decide(title: &str, ratio: f64, (low, high): (f64, f64), by_block: &[f64]) -> GateVerdict {
+    if by_block.len() < FIRST_LOOK as usize {
+        return too_few(title);
+    }
+    let deviation = (squares(by_block) / (real(by_block.len()) - 1.0)).sqrt();
     let text = format!("{title}: new / old is {ratio:.4} (95% interval {low:.4} to {high:.4})");
     let most = 1.0 + MAX_INCREASE;
     if deviation >= MAX_DEVIATION {
@@ -95,9 +102,21 @@ fn decide(title: &str, ratio: f64, (low, high): (f64, f64), deviation: f64) -> G
 mod tests {
     use super::*;
 
+    /// Returns the logarithms of ratios in five blocks, with their standard deviation.
+    fn varying(deviation: f64) -> Vec<f64> {
+        [-2.0, -1.0, 0.0, 1.0, 2.0].map(|step| step * deviation / 2.5_f64.sqrt()).into()
+    }
+
+    #[test]
+    fn four_blocks_with_counts_do_not_decide() {
+        // A count of 0 in one program has no ratio, so of five blocks four may remain.
+        let few = decide("calls", 1.2, (1.2, 1.2), &[0.0; 4]);
+        assert_eq!(few, GateVerdict::CannotTell("calls: not measured in 5 blocks".into()));
+    }
+
     #[test]
     fn a_gate_breaks_from_one_percent_on_if_the_interval_excludes_half_of_it() {
-        let word = |ratio, interval, deviation| match decide("calls", ratio, interval, deviation) {
+        let word = |ratio, interval, deviation| match decide("calls", ratio, interval, &varying(deviation)) {
             GateVerdict::Kept(_) => "kept",
             GateVerdict::Broken(_) => "broken",
             GateVerdict::CannotTell(text) if text.ends_with("contains an increase of 1%") => "wide interval",
