@@ -640,3 +640,40 @@ fn of_two_runs_of_the_same_cells_the_newer_one_counts() {
         "{markdown}"
     );
 }
+
+/// In the work that the first run measured, both stores are equal. In the other work lmdb is 8% faster, but in a run of its
+/// own, and two runs of one build differ by as much.
+#[test]
+fn stores_of_one_run_in_one_work_and_of_two_in_another_vary_as_two_runs() {
+    let work = |name: &str| fixtures::workload(name, &[(Operation::Get, 1.0)]);
+    let add = |run: &mut Run, name: &str, store: &str, figures: &[f64]| {
+        fixtures::add(
+            run,
+            fixtures::cell("reads", name, store, fixtures::target(store, "no"), work(name)),
+            figures,
+        );
+    };
+    let faster = FAST.map(|figure| figure * 1.08);
+    let runs = |times: [&str; 3]| {
+        let mut runs: Vec<Run> = Vec::new();
+        for (time, cells) in times.into_iter().zip([
+            vec![("get", "lmdb", FAST), ("get", "redb", FAST)],
+            vec![("read", "lmdb", faster)],
+            vec![("read", "redb", FAST)],
+        ]) {
+            if runs.last().is_none_or(|run| run.started != time) {
+                runs.push(Run { started: time.to_owned(), ..fixtures::run("reads", 5) });
+            }
+            let run = runs.last_mut().unwrap();
+            cells.into_iter().for_each(|(name, store, figures)| add(run, name, store, &figures));
+        }
+        let (_dir, markdown) = report(&runs, "report.md");
+        let line = markdown.lines().find(|line| line.starts_with("- **Read-heavy**")).unwrap();
+        line.split_once("): ").unwrap().1.to_owned()
+    };
+    let [first, second, third] = ["2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z", "2026-03-03T00:00:00Z"];
+    let together = runs([first, first, first]);
+    assert!(together.starts_with("lmdb. "), "{together}");
+    let apart = runs([first, second, third]);
+    assert!(apart.starts_with("lmdb, redb: cannot tell. "), "{apart}");
+}

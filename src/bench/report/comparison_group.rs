@@ -1,7 +1,7 @@
 //! Comparison groups: cells that may be ranked because workload, level and machine are equal, and for writes the
 //! loss bound.
 
-use super::measured_cell::Entry;
+use super::measured_cell::{Entry, Source};
 use crate::bench::result::{
     Access, Target, Workload,
     comparability::{self, Level},
@@ -66,19 +66,21 @@ impl Judged {
             Some(entry) => entry.run.looks(&entry.cell.id),
             None => (Looks::once(), Margin::default()),
         };
-        Self::by_scores(entries, measure, &scores, (&looks, margin))
+        let sources: Vec<_> = entries.iter().map(|entry| vec![entry.source()]).collect();
+        Self::by_scores(&sources, measure, &scores, (&looks, margin))
     }
 
-    /// Compares all pairs of stores by `scores`, the logarithms of each store's metric by repetition. Each of `entries` is a
-    /// cell of the store at its place. Scores from different sources are compared with the variance between runs.
+    /// Compares all pairs of stores by `scores`, the logarithms of each store's metric by repetition. `sources` has the
+    /// sources of each store's cells, one for each workload. Stores with different ones are compared with the variance
+    /// between runs.
     pub fn by_scores(
-        entries: &[&Entry<'_>],
+        sources: &[Vec<Source>],
         measure: &Metric,
         scores: &[BTreeMap<u32, f64>],
         (looks, margin): (&Looks, Margin),
     ) -> Self {
-        let number = |entry: &&Entry<'_>| entries.iter().position(|other| other.source() == entry.source());
-        let numbers: Vec<usize> = entries.iter().filter_map(number).collect();
+        let number = |own: &Vec<Source>| sources.iter().position(|other| other == own);
+        let numbers: Vec<usize> = sources.iter().filter_map(number).collect();
         let deviation = match measure.unit {
             Unit::Bytes | Unit::Times | Unit::Count => BETWEEN_RUNS_OF_SIZES,
             Unit::PerSecond | Unit::Seconds | Unit::Microseconds => BETWEEN_RUNS,

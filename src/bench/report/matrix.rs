@@ -305,8 +305,9 @@ impl<'r, 'a> Draft<'r, 'a> {
             firsts.map(|first| first.run.looks(&first.cell.id)).unzip();
         let margin = Margin::narrowest(margins);
         let looks = Looks::of_several(&looks);
-        let firsts: Vec<_> = self.stores.keys().filter_map(|label| self.entries_of(label).next()).collect();
-        Judged::by_scores(&firsts, self.scenario.measure, &scores, (&looks, margin))
+        let sources_of = |label: &String| self.entries_of(label).map(Entry::source).collect();
+        let sources: Vec<_> = self.stores.keys().map(sources_of).collect();
+        Judged::by_scores(&sources, self.scenario.measure, &scores, (&looks, margin))
     }
 
     /// Returns the labels of the stores with these indices in the alphabetical order of `stores`.

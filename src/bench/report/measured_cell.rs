@@ -13,6 +13,9 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Source of a cell's repetitions: the run and, if stores took turns, the interleaved comparison in it; both by address.
+pub type Source = (*const Run, Option<*const Comparison>);
+
 /// Cell of a report (one store, one workload, one setting) with its measurements.
 pub struct Entry<'a> {
     /// Run to which the cell belongs.
@@ -149,9 +152,8 @@ impl<'a> Entry<'a> {
         self.measurements.iter().filter_map(figure).collect()
     }
 
-    /// Returns the interleaved comparison that measured the cell, or else its run, by address. Repetitions of different
-    /// sources are not pairs.
-    pub fn source(&self) -> (*const Run, Option<*const Comparison>) {
+    /// Returns the source of the cell's repetitions. Those of different sources are not pairs.
+    pub fn source(&self) -> Source {
         let comparison = self.run.comparison(&self.cell.id).map(std::ptr::from_ref);
         (std::ptr::from_ref(self.run), comparison)
     }
