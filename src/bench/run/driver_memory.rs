@@ -18,7 +18,7 @@ const OPERATIONS: u64 = 1000;
 /// Limit of the control group of the measurement, in bytes: none.
 const UNLIMITED: u64 = 1 << 60;
 
-/// Returns the peak memory of the driver with the cells of a run that have the most keys, in bytes: versions of keys,
+/// Returns the peak memory of the driver with the cells of a run for which it needs the most, in bytes: versions of keys,
 /// expiration times, histograms, threads, buffers and a copy of the data file, without the page cache of that file.
 ///
 /// # Errors
@@ -26,12 +26,7 @@ const UNLIMITED: u64 = 1 << 60;
 /// Returns the reason if no control group can be made, if the cells fail with the no-op engine, or if the kernel does
 /// not report the peak of a control group.
 pub(super) fn measure(options: &Options, cells: &[Cell]) -> Result<u64, String> {
-    let size = |cells: &Vec<Cell>| {
-        let keys = cells.iter().map(|cell| cell.workload.most_keys()).max();
-        let threads: u32 = cells.iter().map(|cell| cell.workload.threads).sum();
-        (keys, threads)
-    };
-    let largest = jobs(cells).into_iter().max_by_key(size).unwrap_or_default();
+    let largest = largest_job(cells);
     let job = attempts::job(options, &with_noop_engine(&largest), 0);
     // A page in the page cache belongs to the group whose process reads it first. Those of the data file are not the
     // driver's own memory, so this process reads them first.
@@ -50,6 +45,19 @@ pub(super) fn measure(options: &Options, cells: &[Cell]) -> Result<u64, String> 
     }
     let peak = peak.ok_or("the kernel does not tell the peak of a control group")?;
     Ok(peak + expiration_bytes(cells.iter().map(|cell| &cell.workload)))
+}
+
+/// Returns the cells of the job for which the driver needs the most memory: that with the most versions of keys, which only
+/// updates need, or among equal ones that with the most keys and threads.
+fn largest_job(cells: &[Cell]) -> Vec<Cell> {
+    let size = |cells: &Vec<Cell>| {
+        let workloads = || cells.iter().map(|cell| &cell.workload);
+        let updated = workloads().filter(|workload| workload.updates()).map(Workload::most_keys).max();
+        let keys = workloads().map(Workload::most_keys).max();
+        let threads: u32 = workloads().map(|workload| workload.threads).sum();
+        (KeyLedger::version_bytes(updated.unwrap_or(0)), keys, threads)
+    };
+    jobs(cells).into_iter().max_by_key(size).unwrap_or_default()
 }
 
 /// Returns the bytes of the driver's largest table of expiration times; 0 if no workload has a time to live. The
@@ -101,6 +109,33 @@ fn without_waits(workload: &Workload) -> Workload {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::result::Figure;
+
+    /// Only updates need versions of keys, so the work that only reads needs less memory, although it comes last.
+    #[test]
+    fn the_largest_job_has_the_most_versions_of_keys() {
+        let cell = |kind: Operation, keys, threads| Cell {
+            id: String::new(),
+            table: String::new(),
+            row: String::new(),
+            column: String::new(),
+            target: Target::new(Access::InProcess, "map"),
+            workload: Workload { threads, ..Workload::of([(kind, 1.0)], keys) },
+            group: None,
+            together: false,
+            figure: Figure::Throughput,
+            reference: false,
+            own_device: None,
+        };
+        let (get, update) = (Operation::Get, Operation::Update);
+        for (cells, expected) in [
+            (vec![cell(update, 1000, 2), cell(get, 1000, 2)], 0),
+            (vec![cell(get, 2000, 2), cell(update, 1000, 2)], 1),
+            (vec![cell(get, 1000, 2), cell(get, 2000, 2), cell(get, 2000, 1)], 1),
+        ] {
+            assert_eq!(largest_job(&cells), cells[expected..=expected], "{cells:?}");
+        }
+    }
 
     #[test]
     fn expiration_times_are_memory_of_the_driver() {
