@@ -33,7 +33,7 @@ fn a_rate_that_keeps_the_latency_is_found_and_verified() {
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text
         .lines()
-        .find(|line| line.starts_with("rate: btree, fsync no: "))
+        .find(|line| line.starts_with("rate: btree, in process, fsync no: "))
         .unwrap_or_else(|| panic!("{text}"));
     assert!(line.contains(" keeps p50<1.00 s (verified for 1 s: p50 "), "{line}");
 }

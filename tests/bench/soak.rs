@@ -57,7 +57,7 @@ fn each_second_of_a_soak_is_recorded() {
     );
     let text = String::from_utf8_lossy(&output.stdout);
     for store in ["bitcask", "map"] {
-        let begin = format!("soak: {store}, fsync no: ");
+        let begin = format!("soak: {store}, in process, fsync no: ");
         let line = text.lines().find(|line| line.starts_with(&begin)).unwrap_or_else(|| panic!("{text}"));
         assert!(line.contains("over all, with the deferred work after the end; p99 "), "{line}");
         assert!(line.ends_with("; too short to tell when it is steady and what grows"), "{line}");

@@ -5,8 +5,9 @@ use kvbench::{
     bench::{
         report::terminal,
         result::{
-            Disturbance, Loses, Operation, Outcome, Run, Target,
+            Cell, Commits, Disturbance, Loses, Operation, Outcome, Run, Target,
             interleaved_comparison::{Block, SliceRecord, VerdictKind},
+            soak::Soak,
         },
     },
     engine::LossClass,
@@ -623,4 +624,23 @@ fn a_failed_store_is_left_out_with_its_error() {
         verdict(&run),
         "map is the only store among stores that lose nothing; btree is left out: failed: disk full"
     );
+}
+
+/// `--commits own,groups` measures both, and the lines of soaks stand below all tables.
+#[test]
+fn the_line_of_a_soak_names_the_commit_mode() {
+    let mut run = mixed(&[("redb", "always", &[100.0])], None);
+    let mut groups = Cell { id: "groups".to_owned(), ..run.cells[0].clone() };
+    groups.target.commits = Commits::Groups;
+    fixtures::add(&mut run, groups, &[200.0]);
+    for sample in &mut run.samples {
+        let Outcome::Measured(measured) = &mut sample.outcome else { panic!("not measured") };
+        measured.soak = Some(Soak::default());
+    }
+    let text = terminal::text(&run);
+    for begin in
+        ["soak: redb, in process, fsync always: ", "soak: redb, in process, group commit, fsync always: "]
+    {
+        assert_eq!(text.lines().filter(|line| line.starts_with(begin)).count(), 1, "{text}");
+    }
 }

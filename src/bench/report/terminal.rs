@@ -305,7 +305,7 @@ fn floor(run: &Run) -> String {
 fn soaks(run: &Run) -> Vec<String> {
     let entries = run.cells.iter().map(|cell| Entry::new(run, cell, 0, (0, 0)));
     let line = |entry: Entry<'_>| {
-        let level = comparability::Level::of(&entry.cell.target).durability_words();
+        let level = comparability::Level::of(&entry.cell.target);
         let measurement = entry.typical()?;
         let (kind, sentence) = match soak_notes::search_sentence(measurement) {
             Some(sentence) => ("rate", sentence),
