@@ -66,6 +66,19 @@ mod tests {
     use crate::bench::result::soak::{OPERATIONS, Soak};
 
     #[test]
+    fn a_soak_that_is_too_short_is_not_called_unsteady() {
+        for (seconds, begin, end) in [
+            (49, "1.00 k/s in the last half; ", "; too short to tell when it is steady and what grows"),
+            (50, "steady from the start at 1.00 k/s; ", "; no backlog was measured"),
+        ] {
+            let series = [(OPERATIONS.to_owned(), vec![Some(1000.0); seconds])];
+            let soak = Soak { series: series.into(), backlogs: Vec::new() };
+            let text = sentence(&Measurement { soak: Some(soak), ..Measurement::default() }).unwrap();
+            assert!(text.starts_with(begin) && text.ends_with(end), "{text}");
+        }
+    }
+
+    #[test]
     fn one_second_without_operations_in_an_hour_is_not_rounded_to_none() {
         let mut operations: Vec<_> = (0..3600).map(|second| Some(f64::from(1000 + second % 7))).collect();
         operations[1800] = Some(0.0);

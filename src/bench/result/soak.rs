@@ -28,6 +28,8 @@ pub const ENGINE: &str = "engine/";
 
 /// Number of seconds of which means are taken before the steady state is looked for, because single seconds vary.
 const MEAN_OF: usize = 5;
+/// Shortest soak, in seconds, from which anything follows: that with enough means to look for the steady state.
+const SHORTEST: usize = MEAN_OF * steady_state::FEWEST;
 /// Number of parts of the last half of a soak whose means are tested for growth.
 const PARTS: usize = 20;
 /// Significance level of the test of growth, over all backlogs of a soak.
@@ -52,7 +54,8 @@ pub struct Soak {
 /// Conclusions from a soak.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Findings {
-    /// Length of the start, in seconds, that does not belong to the steady state; `None` if no steady state was reached.
+    /// Length of the start, in seconds, that does not belong to the steady state; `None` if no steady state was reached, or
+    /// if the soak was too short to tell.
     pub steady_from: Option<usize>,
     /// Operations per second in the steady state; without one, in the last half.
     pub throughput: f64,
@@ -108,13 +111,13 @@ impl Soak {
     }
 
     /// Returns the backlogs that grew during the last half of the soak, by a test of the means of its parts that covers
-    /// all backlogs together; `None` if the half has fewer seconds than parts.
+    /// all backlogs together; `None` if the soak is shorter than [`SHORTEST`].
     fn growing(&self) -> Option<Vec<Growth>> {
         let all = self.seconds();
-        let half = all / 2;
-        if half < PARTS {
+        if all < SHORTEST {
             return None;
         }
+        let half = all / 2;
         let mut found: Vec<(&String, Trend, f64)> = Vec::new();
         for name in &self.backlogs {
             let values = self.values(name);
@@ -184,8 +187,10 @@ mod tests {
         assert!((growing[0].per_minute - 6e5).abs() < 1.0, "{growing:?}");
         // No backlog is judged that is not named.
         assert_eq!(soak(600, &series, &[]).findings().growing, Some(Vec::new()));
-        assert_eq!(soak(39, &series, &names).findings().growing, None);
-        assert!(soak(40, &series, &names).findings().growing.is_some());
+        let short = soak(49, &series, &names).findings();
+        assert_eq!((short.steady_from, short.growing), (None, None));
+        let enough = soak(50, &series, &names).findings();
+        assert!(enough.steady_from == Some(0) && enough.growing.is_some(), "{enough:?}");
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use super::{real, squares};
 
 /// Minimum number of values for a steady state: with fewer, noise decides where it starts.
-const FEWEST: usize = 10;
+pub const FEWEST: usize = 10;
 
 /// Returns the index of the first value of the steady state of `values`, which are means of equal times: the number of
 /// values at the start without which the mean of the rest has the smallest standard error. At most half of the values
 /// are left out; `None` if the smallest standard error needs all of these left out, so that no steady state was reached,
-/// or if there are fewer than ten values. (White, An Effective Truncation Heuristic for Bias Reduction in Simulation
+/// or if there are fewer than [`FEWEST`] values. (White, An Effective Truncation Heuristic for Bias Reduction in Simulation
 /// Output, 1997: MSER.)
 pub fn start(values: &[f64]) -> Option<usize> {
     let most = values.len() / 2;
