@@ -66,8 +66,8 @@ impl WaitRequest {
 #[derive(Debug)]
 pub struct Session {
     member: ClientRegistration,
-    /// `true` if the client may use all commands: it has authenticated, or the server had no password when the client
-    /// connected, sent RESET, or sent a later request.
+    /// `true` if the client may use all commands, also after a new password is set: it has authenticated, or the server
+    /// had no password when the client connected or sent RESET.
     pub authenticated: bool,
     /// Database selected by the client.
     pub space: Database,

@@ -217,11 +217,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut steps = 0_u32;
         let mut begun = None;
         loop {
-            if !self.session.authenticated && self.local.shared.context.live.password().is_none() {
-                // The password was removed after the client connected.
-                self.session.authenticated = true;
-            }
-            self.decoder.set_limits(limits(&self.local, &self.session));
+            self.decoder.set_limits(limits(&self.local, self.is_admitted()));
             let decoded = self.decoder.decode(&mut batch.input, &mut batch.requests);
             let full = self.decoder.is_full(&batch.requests);
             let shared = &self.local.shared;
@@ -238,7 +234,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     // A reply that the client does not get may exceed the limit, at which the buffer is emptied.
                     self.send(&mut batch).await?;
                 }
-                let mut begin = StepStart::of(&step, &batch, &self.session, begun);
+                let mut begin = StepStart::of(&step, &batch, self.is_admitted(), begun);
                 batch = self.run(batch, step).await?;
                 if let Some(time) = self.session.sleep.take() {
                     self.send_first(&mut batch, begin.take_reply_len()).await?;
@@ -286,7 +282,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         self.local.shared.context.errors.note(b"-ERR");
         if self.session.replies == ReplyMode::On {
-            batch.reply.error(format!("ERR {error}"));
+            batch.reply.error(match error {
+                // The byte as the client sent it, also if it is no ASCII.
+                ProtocolError::NotBulk(byte) => {
+                    [&b"ERR Protocol error: expected '$', got '"[..], &[byte], b"'"].concat()
+                }
+                error => format!("ERR {error}").into_bytes(),
+            });
         }
         self.session.after = AfterReply::Close;
         Ok(batch)
@@ -302,9 +304,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(timeout(MAX_CLOSE_TIME, close).await.unwrap_or(Ok(()))?)
     }
 
+    /// Returns `true` if the client may use all commands now: it has authenticated, or the server has no password.
+    fn is_admitted(&self) -> bool {
+        self.session.authenticated || self.local.shared.context.live.password().is_none()
+    }
+
     fn next_step(&self, batch: &RequestBatch) -> Option<Step> {
         let (session, transaction) = (&self.session, self.transaction.as_deref());
-        let mode = if !session.authenticated {
+        let mode = if !self.is_admitted() {
             ClientMode::BeforeAuth
         } else if transaction.is_some_and(Transaction::is_open) {
             ClientMode::InMulti
@@ -456,12 +463,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 }
 
-/// Returns the limits on the size of a client's requests, from the current settings; they are lower until the client
-/// has authenticated.
-fn limits(local: &WorkerState, session: &Session) -> Limits {
+/// Returns the limits on the size of a client's requests, from the current settings; they are lower unless the client may
+/// use all commands (`is_admitted`).
+fn limits(local: &WorkerState, is_admitted: bool) -> Limits {
     let limits =
         Limits { query_buffer: as_size(&local.shared.context.live.query_buffer_limit), ..Limits::default() };
-    if session.authenticated { limits } else { limits.before_auth() }
+    if is_admitted { limits } else { limits.before_auth() }
 }
 
 /// Reason why the server must close a connection.

@@ -65,10 +65,10 @@ impl StepStart {
         mem::take(&mut self.reply)
     }
 
-    /// Returns the start of `step`, which begins now. `begun` is the result of [`account`](Self::account) for the step
-    /// before.
-    pub fn of(step: &Step, batch: &RequestBatch, session: &Session, begun: Option<Begun>) -> Self {
-        let kind = match session.authenticated {
+    /// Returns the start of `step`, which begins now. `is_admitted` is `true` if the client may use all commands, `begun`
+    /// the result of [`account`](Self::account) for the step before.
+    pub fn of(step: &Step, batch: &RequestBatch, is_admitted: bool, begun: Option<Begun>) -> Self {
+        let kind = match is_admitted {
             false => Admission::Locked,
             true if matches!(step.kind, StepKind::Queue) => Admission::Queue,
             true => Admission::Run,

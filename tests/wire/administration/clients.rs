@@ -341,6 +341,11 @@ fn removal_of_the_password_admits_earlier_connections() {
         assert_eq!(ask(&mut admin, &["AUTH", "secret"]), b"+OK\r\n");
         assert_eq!(ask(&mut admin, &["CONFIG", "SET", "requirepass", ""]), b"+OK\r\n");
         assert_eq!(ask(&mut early, &["GET", "k"]), b"$-1\r\n");
+        // No password admits a client, but does not authenticate it.
+        assert_eq!(ask(&mut admin, &["CONFIG", "SET", "requirepass", "another"]), b"+OK\r\n");
+        assert!(ask(&mut early, &["GET", "k"]).starts_with(b"-NOAUTH "));
+        assert_eq!(ask(&mut admin, &["GET", "k"]), b"$-1\r\n");
+        assert_eq!(ask(&mut admin, &["CONFIG", "SET", "requirepass", "secret"]), b"+OK\r\n");
     }
 }
 
