@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+/// Room in bytes for a type byte, a length and a line break; at least as much as the longest of them needs.
+const HEADER: usize = 24;
+
 /// Protocol version of a connection, chosen by HELLO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
@@ -46,9 +49,7 @@ impl Reply {
         self.protocol = protocol;
     }
 
-    /// Sets the maximum number of buffered bytes (0: no limit). The limit is checked only when bulk strings, verbatim
-    /// strings or encoded replies are appended and the memory has to grow for them; other replies are short and not
-    /// checked.
+    /// Sets the maximum number of buffered bytes (0: no limit). The limit is checked when the memory has to grow.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
@@ -138,7 +139,7 @@ impl Reply {
     /// Writes `+OK`.
     #[inline]
     pub fn ok(&mut self) {
-        self.buf.extend_from_slice(b"+OK\r\n");
+        self.raw(b"+OK\r\n");
     }
 
     /// Writes a simple string (`+text`); `text` must contain no line break.
@@ -149,10 +150,14 @@ impl Reply {
     /// Writes an error reply; `text` starts with the error code: `ERR ...`. Line breaks become spaces, as in
     /// Redis, because the text may quote bytes that the client sent.
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
+        let text = text.as_ref();
+        if !self.make_room(text.len() + 3) {
+            return;
+        }
         self.errors.push(self.buf.len());
         self.buf.push(b'-');
         let breaks = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
-        self.buf.extend(text.as_ref().iter().map(breaks));
+        self.buf.extend(text.iter().map(breaks));
         self.buf.extend_from_slice(b"\r\n");
     }
 
@@ -168,6 +173,7 @@ impl Reply {
     }
 
     /// Writes bytes that are already encoded replies.
+    #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         if self.make_room(bytes.len()) {
             self.buf.extend_from_slice(bytes);
@@ -191,7 +197,7 @@ impl Reply {
     /// Writes a bulk string.
     #[inline]
     pub fn bulk(&mut self, value: &[u8]) {
-        if !self.make_room(value.len() + 32) {
+        if !self.make_room(value.len() + 2 * HEADER) {
             return;
         }
         self.header(b'$', value.len());
@@ -216,6 +222,7 @@ impl Reply {
         if !self.has_room(more) {
             self.overflowed = true;
             self.buf = Vec::new();
+            self.errors.clear();
             return false;
         }
         let len = self.buf.len() + more;
@@ -237,7 +244,7 @@ impl Reply {
     /// Writes null: RESP2's null bulk string or RESP3's null.
     #[inline]
     pub fn null(&mut self) {
-        self.buf.extend_from_slice(match self.protocol {
+        self.raw(match self.protocol {
             Protocol::Resp2 => b"$-1\r\n",
             Protocol::Resp3 => b"_\r\n",
         });
@@ -245,7 +252,7 @@ impl Reply {
 
     /// Writes the null array of RESP2, or RESP3's null.
     pub fn null_array(&mut self) {
-        self.buf.extend_from_slice(match self.protocol {
+        self.raw(match self.protocol {
             Protocol::Resp2 => b"*-1\r\n",
             Protocol::Resp3 => b"_\r\n",
         });
@@ -279,7 +286,7 @@ impl Reply {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text.as_bytes()),
             Protocol::Resp3 => {
-                if !self.make_room(text.len() + 32) {
+                if !self.make_room(text.len() + 2 * HEADER) {
                     return;
                 }
                 self.header(b'=', text.len() + 4);
@@ -294,6 +301,9 @@ impl Reply {
     /// in one operation.
     #[inline]
     fn header(&mut self, kind: u8, len: usize) {
+        if !self.make_room(HEADER) {
+            return;
+        }
         let digit = |unit: usize| b'0' + (len / unit % 10) as u8;
         match len {
             0..10 => self.buf.extend_from_slice(&[kind, digit(1), b'\r', b'\n']),
@@ -310,7 +320,9 @@ impl Reply {
     }
 
     fn line(&mut self, kind: u8, text: &[u8]) {
-        self.buf.reserve(text.len() + 3);
+        if !self.make_room(text.len() + 3) {
+            return;
+        }
         self.buf.push(kind);
         self.buf.extend_from_slice(text);
         self.buf.extend_from_slice(b"\r\n");
@@ -372,6 +384,26 @@ mod tests {
         part.consume(part.len());
         assert!(part.is_empty() && !part.has_errors());
         assert_eq!(reply.take_errors(), [len]);
+    }
+
+    #[test]
+    fn short_replies_beyond_the_limit_overflow() {
+        for write in [
+            &(|reply: &mut Reply| reply.null()) as &dyn Fn(&mut Reply),
+            &|reply| reply.null_array(),
+            &|reply| reply.ok(),
+            &|reply| reply.simple("PONG"),
+            &|reply| reply.integer(-1),
+            &|reply| reply.array(1),
+            &|reply| reply.error("ERR"),
+        ] {
+            let mut reply = Reply::default();
+            reply.set_limit(1000);
+            (0..100).for_each(|_| write(&mut reply));
+            assert!(!reply.has_overflowed() && reply.len() >= 400, "{}", reply.len());
+            (0..1000).for_each(|_| write(&mut reply));
+            assert!(reply.has_overflowed() && reply.is_empty() && !reply.has_errors(), "{}", reply.len());
+        }
     }
 
     #[test]

@@ -265,6 +265,36 @@ fn a_reply_that_grows_too_long_ends_the_connection_and_is_no_ok() {
     client.expect_closed();
 }
 
+/// A million short replies are as long as a large value.
+#[test]
+fn many_short_replies_of_one_request_are_limited_too() {
+    let running = Running::start("map", ":memory:", &["--client-output-buffer-limit", "1MiB"]);
+    const MANY: usize = 300_000;
+    const PART: usize = 10_000;
+    let missing = [vec!["MGET"], vec!["missing"; MANY]].concat();
+    let fields = [vec!["BITFIELD", "missing"], ["GET", "u8", "0"].repeat(MANY)].concat();
+    for words in [missing, fields] {
+        let mut client = running.connect();
+        client.send(request(&words));
+        client.expect_closed();
+    }
+    let mut client = running.connect();
+    client.send("MULTI\r\n");
+    client.expect("+OK\r\n");
+    for _ in 0..MANY / PART {
+        client.send("PING\r\n".repeat(PART));
+        client.expect("+QUEUED\r\n".repeat(PART));
+    }
+    client.send("EXEC\r\n");
+    client.expect_closed();
+    // A client that reads its replies gets as many as it wants.
+    let mut client = running.connect();
+    for _ in 0..MANY / PART {
+        client.send("PING\r\n".repeat(PART));
+        client.expect("+PONG\r\n".repeat(PART));
+    }
+}
+
 /// The client does not get the reply, so its length does not matter.
 #[test]
 fn a_suppressed_reply_that_grows_too_long_ends_nothing() {
