@@ -71,6 +71,16 @@ pub fn violations() -> Vec<(Vec<u8>, &'static str)> {
     violations
 }
 
+/// No character of UTF-8 in its place, which is two bytes.
+#[test]
+fn a_quoted_byte_is_the_one_that_came() {
+    let running = in_memory(&[]);
+    let mut client = running.connect();
+    client.send(b"*1\r\n\xff\r\n");
+    client.expect(b"-ERR Protocol error: expected '$', got '\xff'\r\n");
+    client.expect_closed();
+}
+
 #[test]
 fn a_broken_request_is_answered_after_those_before_it_and_closes() {
     let running = in_memory(&[]);
