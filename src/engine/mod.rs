@@ -16,6 +16,7 @@ mod memory_table;
 mod mmap_read_ahead;
 mod mutex;
 mod options;
+pub mod page_cache;
 mod refusal;
 mod registry;
 mod stores;

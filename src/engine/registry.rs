@@ -1,7 +1,7 @@
 //! List of engines, and detection of the engine whose data are at a path.
 
 use super::{
-    Engine, Error, Kind, Location, OpenOptions, Result, files,
+    Engine, Error, Kind, Location, OpenOptions, Result, files, page_cache,
     stores::{DISTRIBUTED_ROWS, ROWS, Row},
 };
 pub use super::{
@@ -118,10 +118,14 @@ impl Kind {
             let what = format!("is in the program {}; run that one", program.display());
             return Err(Error::Unsupported { engine: self.info.name, what });
         }
-        if let Location::Path(path) = &options.location {
-            check_owner(path, self)?;
+        let Location::Path(path) = &options.location else { return when_unlocked(|| (self.open)(options)) };
+        let mark = page_cache::evict_after_failed_sync(path)?;
+        check_owner(path, self)?;
+        let engine = when_unlocked(|| (self.open)(options))?;
+        if let Some(Err(error)) = mark.map(|mark| fs::remove_file(&mark).map_err(Error::io("remove", mark))) {
+            log::warn!("{error}: the next start empties the page cache again");
         }
-        when_unlocked(|| (self.open)(options))
+        Ok(engine)
     }
 }
 

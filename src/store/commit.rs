@@ -3,7 +3,7 @@
 //! store becomes read-only; the clients concerned receive the error.
 
 use super::{Error, Scratch, Store, Txn, Work, write_set::CommitPayload};
-use crate::engine::{self, Batch, Fsync};
+use crate::engine::{self, Batch, Fsync, page_cache};
 use bumpalo::Bump;
 use std::{
     collections::BTreeMap,
@@ -299,7 +299,7 @@ impl Store {
             Error::ReadOnly(_) => OnFailure::SetReadOnly,
         };
         if let (OnFailure::SetReadOnly, Error::Engine(error)) = (after, &error) {
-            let _first = self.fault.set(error.to_string());
+            self.note_fault(error.to_string());
         }
         Failure { error, after }
     }
@@ -390,6 +390,17 @@ impl Store {
     }
 
     pub(super) fn set_read_only(&self) -> Error {
-        Error::ReadOnly(self.fault.get_or_init(|| "the engine panicked (see the log)".into()).clone())
+        Error::ReadOnly(self.note_fault("the engine panicked (see the log)".into()).to_owned())
+    }
+
+    /// Makes the store read-only because of the failure `fault`, and marks its data for the next start. Returns the first
+    /// failure.
+    pub(super) fn note_fault(&self, fault: String) -> &str {
+        if let (Some(path), None) = (&self.path, self.fault.get())
+            && let Err(error) = page_cache::mark_failed_sync(path)
+        {
+            log::error!("{error}. Restart the machine before the next start, or empty the page cache");
+        }
+        self.fault.get_or_init(|| fault)
     }
 }

@@ -46,6 +46,7 @@ use scan_key_lists::UnorderedScans;
 use std::{
     hint::black_box,
     ops::ControlFlow,
+    path::PathBuf,
     sync::{
         Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering},
@@ -178,6 +179,9 @@ pub struct Store {
     /// Text of the error of the first write or sync that failed in a way that cannot be undone, or of the failed read
     /// of the marker records at the start. Once the text is set, the store is read-only.
     fault: OnceLock<String>,
+    /// Path of the engine's data on this machine, which are marked if a write or sync fails; `None` if there is nothing to
+    /// mark.
+    path: Option<PathBuf>,
     /// `true` from a logged failure of a commit that the engine rolled back, usually for lack of space, until a write
     /// succeeds: meanwhile further failures of this kind are not logged.
     is_full: AtomicBool,
@@ -220,6 +224,7 @@ impl Store {
             reads: CountedReads::new(engine),
             policy: FsyncPolicy::new(fsync),
             fault: OnceLock::new(),
+            path: None,
             is_full: AtomicBool::new(false),
             writer: Mutex::default(),
             long: AtomicUsize::new(0),
@@ -245,6 +250,13 @@ impl Store {
     /// Sets the age of an unsynced write from which `everysec` delays new writes (default: [`MAX_UNSYNCED`]).
     pub fn with_max_unsynced(self, limit: Duration) -> Self {
         Self { unsynced: SyncTracker::new(limit), ..self }
+    }
+
+    /// Returns the store with the path of the engine's data: after a write or sync that fails, the next
+    /// [`Kind::open`](crate::engine::Kind::open) reads them from the disk, not from the page cache.
+    #[must_use]
+    pub fn with_path(self, path: Option<PathBuf>) -> Self {
+        Self { path, ..self }
     }
 
     /// Returns the static description of the engine.

@@ -93,7 +93,7 @@ impl Store {
     fn run_sync(&self, begun: u64) {
         let sync = || match panic::catch_unwind(AssertUnwindSafe(|| self.engine().sync())) {
             Ok(outcome) => outcome.map_err(|error| {
-                let _first = self.fault.set(error.to_string());
+                self.note_fault(error.to_string());
                 Error::Engine(error)
             }),
             Err(_) => Err(self.set_read_only()),

@@ -261,7 +261,7 @@ pub fn everything_is_there(dir: &Path, store: &str, fsync: Fsync, acknowledged: 
 
 /// Writes until the store refuses to, which under `everysec` begins when the timer has failed.
 #[cfg(target_os = "linux")]
-fn wait_for_misconf(client: &mut Client, store: &str, fsync: Fsync) {
+pub fn wait_for_misconf(client: &mut Client, store: &str, fsync: Fsync) {
     let deadline = Instant::now() + PATIENCE;
     for n in 0.. {
         // MDBX writes a page or two through to the disk, without a sync.

@@ -1,11 +1,7 @@
 //! Removal of files from the page cache (`--cold`), so that reads come from the device.
 
-use crate::engine::Engine;
-use std::{
-    fs::{self, File},
-    io,
-    path::Path,
-};
+use crate::engine::{Engine, page_cache::evict_files};
+use std::{fs, io, path::Path};
 
 /// File to which a number is written to make Linux drop its caches.
 const DROP: &str = "/proc/sys/vm/drop_caches";
@@ -62,43 +58,6 @@ pub fn evict(directory: &Path) -> io::Result<()> {
         fs::write(DROP, "1")?;
     }
     Ok(())
-}
-
-/// Drops the files below `directory` from the page cache, except those that the store deletes meanwhile. Pages that a
-/// process has mapped and read stay there.
-///
-/// # Errors
-///
-/// Fails if `directory` does not exist, a file cannot be listed, opened or synced, or the kernel refuses to drop it.
-pub fn evict_files(directory: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        let evicted = entry.file_type().and_then(|kind| match kind.is_dir() {
-            true => evict_files(&entry.path()),
-            false => evict_file(&entry.path()),
-        });
-        match evicted {
-            // The open store has deleted the file or directory meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            evicted => evicted?,
-        }
-    }
-    Ok(())
-}
-
-#[cfg(target_os = "linux")]
-fn evict_file(path: &Path) -> io::Result<()> {
-    use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
-    let file = File::open(path)?;
-    // Only pages that are already on the device can be dropped.
-    file.sync_all()?;
-    posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
-    Ok(())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn evict_file(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
 }
 
 #[cfg(test)]

@@ -159,7 +159,9 @@ fn serve(options: Serve) -> anyhow::Result<()> {
     let name = config.kind.info.name;
     let begin = Instant::now();
     let engine = config.open(files.engine).with_context(|| format!("cannot open --store {name}"))?;
-    let store = Store::new(engine, config.fsync).with_max_unsynced(config.max_unsynced);
+    let store = Store::new(engine, config.fsync)
+        .with_max_unsynced(config.max_unsynced)
+        .with_path(config.location.path().map(Into::into));
     let keys = match store.key_counts() {
         Ok(Some(counts)) => format!("{} keys", counts.values().map(|count| count.keys).sum::<u64>()),
         _ => "keys not counted".into(),

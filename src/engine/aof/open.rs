@@ -11,6 +11,7 @@ use super::{
 use std::{
     fs::{self, File},
     io::{self, Read, Seek},
+    ops::Range,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, atomic::AtomicBool},
     time::Instant,
@@ -119,7 +120,10 @@ impl Aof {
         (engine, path): (&'static str, PathBuf),
         tail: ReplayEnd,
     ) -> Result<Self> {
-        let ReplayEnd { mut end, mut chain, database, lacks_sync_marker, .. } = tail;
+        let ReplayEnd { mut end, mut chain, database, lacks_sync_marker, synced, .. } = tail;
+        // A kernel whose sync has failed counts the pages as written, but still returns them: a sync alone would not make
+        // durable what the replay has read.
+        write_again(&file, synced..end).map_err(Error::io("write", &path))?;
         if end == 0 {
             let fresh = FrameChain::random(form);
             let line = fresh.start_line(0);
@@ -152,6 +156,20 @@ impl Aof {
             cancelled: AtomicBool::new(false),
         })
     }
+}
+
+/// Writes the bytes of a range of the file once more, unchanged, so that the next sync writes them to the disk.
+fn write_again(file: &File, range: Range<u64>) -> io::Result<()> {
+    const PIECE: usize = 1 << 20;
+    let mut at = range.start;
+    let mut buffer = Vec::new();
+    while at < range.end {
+        buffer.resize(usize::try_from(range.end - at).map_or(PIECE, |left| left.min(PIECE)), 0);
+        Storage::read_exact_at(file, &mut buffer, at)?;
+        Storage::write_all_at(file, &buffer, at)?;
+        at += buffer.len() as u64;
+    }
+    Ok(())
 }
 
 /// Replays the AOF with `read`, and cuts off what is behind its last complete write: an incomplete write, zeros or

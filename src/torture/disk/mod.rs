@@ -171,6 +171,12 @@ impl Disk {
         lock(&self.image).trouble = trouble;
     }
 
+    /// Removes all pages but unsynced ones from the simulated page cache, as `posix_fadvise` does with a disk: this
+    /// call does not reach the file system.
+    pub fn evict(&self) {
+        lock(&self.image).evict();
+    }
+
     /// Makes the simulated disk full, without free space.
     pub fn fill(&self) {
         lock(&self.image).fill();

@@ -158,6 +158,17 @@ impl File {
         self.dirty.clear();
     }
 
+    /// Removes all pages but the dirty ones from the simulated page cache: the next reads find what the medium has. The
+    /// length is no page, and stays.
+    pub fn evict(&mut self) {
+        let end = self.now.len.div_ceil(PAGE);
+        let numbers = self.now.pages.keys().chain(self.durable.pages.keys()).filter(|number| **number < end);
+        let numbers: BTreeSet<u64> = numbers.copied().collect();
+        for &number in numbers.difference(&self.dirty) {
+            self.now.put(number, self.durable.page(number).cloned());
+        }
+    }
+
     /// Returns the file that is left after a power cut.
     pub fn after_cut(&self, keep: &Keep, rng: &mut SmallRng) -> Self {
         let mut left = self.durable.clone();

@@ -29,7 +29,7 @@ use crate::{
         data::{Data, key_ledger::KeyLedger},
         result::{Cell, CellKind, Commits, Measurement, Operation, Outcome, Workload, comparability::Level},
     },
-    engine::{Engine, Fsync, OpenOptions, synthetic},
+    engine::{Engine, Fsync, OpenOptions, page_cache, synthetic},
 };
 use close_reopen::{CloseReport, once};
 use driver::InProcessBench;
@@ -293,7 +293,7 @@ impl MeasuredStore<'_> {
         resource_meter::settle(self.files, &settle(self.opened.engine()))?;
         let again = || (self.open_under)(self.policy);
         // On a device of its own, only reads of the store's files are counted.
-        let evict = if own_device { cold::evict_files } else { cold::evict };
+        let evict = if own_device { page_cache::evict_files } else { cold::evict };
         let engine = cold::reopened(self.opened.into_engine(), &again, &job.directory, evict)?;
         self.opened = Opened::new(engine, self.live, self.policy);
         Ok(self)

@@ -238,6 +238,15 @@ impl Image {
         }
     }
 
+    /// Removes all pages but unsynced ones from the simulated page cache.
+    pub fn evict(&mut self) {
+        for node in self.nodes.values_mut() {
+            if let Kind::File(file) = &mut node.kind {
+                file.evict();
+            }
+        }
+    }
+
     /// Writes a change of names to the medium of the simulated disk, so that a power cut does not undo it.
     fn apply(&mut self, change: &[Edit]) {
         for Edit { dir, name, target } in change {

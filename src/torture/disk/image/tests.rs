@@ -107,6 +107,26 @@ fn some_names_are_left_in_their_order() {
 }
 
 #[test]
+fn pages_whose_sync_has_failed_are_read_until_the_page_cache_is_emptied() {
+    let mut image = Image::new();
+    let file = image.create(ROOT, name("a"), 0o644, false).unwrap();
+    image.write(file, 0, &[1; 4096]).unwrap();
+    image.sync(file).unwrap();
+    image.trouble.syncs = true;
+    image.write(file, 0, &[2; 8192]).unwrap();
+    assert_eq!(image.sync(file), Err(Errno::EIO));
+    image.trouble = InjectedFault::default();
+    // The next sync succeeds without them.
+    image.write(file, 8192, &[3; 10]).unwrap();
+    image.sync(file).unwrap();
+    image.write(file, 12288, &[4; 10]).unwrap();
+    assert_eq!(image.file(file).unwrap().read(0, 8202), [&[2; 8192][..], &[3; 10]].concat());
+    image.evict();
+    let expected = [&[1; 4096][..], &[0; 4096], &[3; 10], &[0; 4086], &[4; 10]].concat();
+    assert_eq!(image.file(file).unwrap().read(0, 20_000), expected);
+}
+
+#[test]
 fn a_full_disk_takes_what_has_its_room_already() {
     let mut image = Image::new();
     let file = image.create(ROOT, name("a"), 0o644, false).unwrap();
