@@ -9,8 +9,8 @@ use kvbench::{
         data,
         plan::suites,
         result::{Outcome, Run, Sample},
-        run::cold,
     },
+    engine::page_cache,
     testing::skip_test::skip,
 };
 use std::fs;
@@ -450,7 +450,7 @@ fn the_page_cache_of_a_data_file_is_not_added_to_the_limit() {
     let mut found = Vec::new();
     // Another test may empty the page cache between the two reads of the file.
     while found.len() < 5 {
-        cold::evict_files(dir.path()).unwrap();
+        page_cache::evict_files(dir.path()).unwrap();
         let output = bench(dir.path(), &[&flags[..], &["--memory-limit", "1GiB"]].concat());
         if stderr(&output).contains("no control group can be made") {
             let test = "the_page_cache_of_a_data_file_is_not_added_to_the_limit";
