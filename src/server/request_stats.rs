@@ -300,5 +300,8 @@ pub(super) fn apply_reply_mode(
         ReplyMode::Skip => session.replies = ReplyMode::On,
     }
     batch.reply.truncate(begin.reply);
-    batch.reply.clear_overflow();
+    // CLIENT REPLY in a transaction: the replies before EXEC, which the client does get, were discarded too.
+    if begin.reply == 0 {
+        batch.reply.clear_overflow();
+    }
 }

@@ -61,7 +61,7 @@ const ENGINE: &[&[&str]] = &[
     &["memory_table"],
     &["aof"],
     &["check"],
-    &["cluster_access", "files", "mmap_read_ahead", "refusal"],
+    &["cluster_access", "files", "mmap_read_ahead", "page_cache", "refusal"],
     &["batch"],
     &["error"],
     &["description"],

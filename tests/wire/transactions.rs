@@ -315,6 +315,17 @@ fn a_suppressed_reply_that_grows_too_long_ends_nothing() {
     client.expect("$1\r\n4\r\n");
 }
 
+/// The replies to the requests before EXEC are discarded with its own, and must not be missing.
+#[test]
+fn a_reply_to_exec_that_grows_too_long_loses_no_earlier_reply() {
+    let running = Running::start("map", ":memory:", &["--client-output-buffer-limit", "1MiB"]);
+    let mut client = running.connect();
+    client.send(request(&[&b"SET"[..], b"large", &vec![b'x'; 2 << 20]]));
+    client.expect("+OK\r\n");
+    client.send("PING\r\nMULTI\r\nCLIENT REPLY OFF\r\nGET large\r\nEXEC\r\nCLIENT REPLY ON\r\n");
+    client.expect_closed();
+}
+
 /// After a reply that grows too long, EXEC executes only the writes among the remaining requests.
 #[test]
 fn after_too_long_a_reply_a_transaction_only_writes() {

@@ -3,7 +3,7 @@
 use crate::{
     command::{
         error::{NOT_AN_INTEGER, SYNTAX_ERROR, c_string, wrong_shape},
-        flags::{ADMIN, Flags, Group, LOADING, NO_MULTI, NOSCRIPT, STALE},
+        flags::{ADMIN, Flags, Group, LOADING, NOSCRIPT, STALE},
         server_state::ServerState,
         session::{AfterReply, ReplyMode, Session},
         spec::{NO_KEY, Spec, cmd, help},
@@ -35,7 +35,7 @@ const CLIENT: &[Spec] = &[
         Connection, "7.0.0", "Accepted: no connection is closed to free memory."),
     cmd!("client|no-touch", 3, NO_KEY, Session(no_touch), OWN;
         Connection, "7.2.0", "Accepted: access times of keys are not kept."),
-    cmd!("client|reply", 3, NO_KEY, Session(replies), OWN | NO_MULTI;
+    cmd!("client|reply", 3, NO_KEY, Session(replies), OWN;
         Connection, "3.2.0", "Choose which requests get a reply: ON, OFF or SKIP."),
     cmd!("client|setinfo", 4, NO_KEY, Session(setinfo), OWN;
         Connection, "7.2.0", "Set the name (LIB-NAME) or version (LIB-VER) of the client library."),
