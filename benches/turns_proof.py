@@ -15,7 +15,7 @@ while a store is stopped. For each, the rate, with the time of the deferred work
 and alone: the 95% interval of the ratio contains 1, and its ends differ by at most 20%, so that a loss of all stalls would
 show.
 
-Takes about 70 minutes on an idle machine, most of them for cache (--minutes). A busy one makes the intervals too wide, and
+Takes about 80 minutes on an idle machine, most of them for cache (--minutes). A busy one makes the intervals too wide, and
 the script then fails. Exit code 0 when both hold.
 """
 
@@ -128,7 +128,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kvbench", help="the program, built with --features fault-injection")
     parser.add_argument("parts", nargs="+", choices=["cache", "stalls"])
-    parser.add_argument("--minutes", type=int, default=50, help="time for cache")
+    parser.add_argument("--minutes", type=int, default=60, help="time for cache")
     parser.add_argument("--dir", type=Path, default=Path("."), help="a directory on the disk to measure")
     options = parser.parse_args()
     options.kvbench, options.dir = str(Path(options.kvbench).resolve()), options.dir.resolve()

@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Leaves the mark for the next start of the data at `path`.
+/// Leaves the mark of a failed write or sync for the next start of the data at `path`.
 ///
 /// # Errors
 ///
@@ -41,6 +41,10 @@ pub(super) fn evict_after_failed_sync(path: &Path) -> Result<Option<PathBuf>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         evicted => evicted.map_err(Error::io("remove from the page cache", path))?,
     }
+    log::info!(
+        "{}: read from the disk, not the page cache, because a write or sync has failed",
+        path.display()
+    );
     Ok(Some(mark))
 }
 

@@ -122,8 +122,10 @@ impl Aof {
     ) -> Result<Self> {
         let ReplayEnd { mut end, mut chain, database, lacks_sync_marker, synced, .. } = tail;
         // A kernel whose sync has failed counts the pages as written, but still returns them: a sync alone would not make
-        // durable what the replay has read.
-        write_again(&file, synced..end).map_err(Error::io("write", &path))?;
+        // durable what the replay has read. (A log without frames is that of another program.)
+        if chain.is_some() {
+            write_again(&file, synced..end).map_err(Error::io("write", &path))?;
+        }
         if end == 0 {
             let fresh = FrameChain::random(form);
             let line = fresh.start_line(0);
