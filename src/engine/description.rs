@@ -298,6 +298,9 @@ pub struct Capabilities {
     pub compacts: bool,
     /// `true` if `rewrite_log` (`BGREWRITEAOF`) is supported.
     pub rewrites_log: bool,
+    /// `true` if a start makes durable what a failed sync has left in the page cache only; otherwise it must not find that
+    /// there: see [`page_cache`](super::page_cache).
+    pub recovers_failed_syncs: bool,
     /// `true` if `kvbench check` finds overwritten bytes in the data; otherwise it may take them for the end of a
     /// log.
     pub finds_corruption: bool,
@@ -320,6 +323,7 @@ impl Capabilities {
         constant_count: false,
         compacts: false,
         rewrites_log: false,
+        recovers_failed_syncs: false,
         finds_corruption: false,
         counts_allocations: false,
         map_size: false,

@@ -4,7 +4,7 @@
 //! them, and its syncs would succeed without them: a power cut then removes what later writes rely on, and with some engines
 //! the whole database. (Rebello et al., Can Applications Recover from fsync Failures?, USENIX ATC 2020.) So a store that
 //! becomes read-only leaves a mark file beside its data. The next start removes the data from the page cache, and finds what
-//! a power cut would have left.
+//! a power cut would have left. An engine that knows what no sync has covered needs no mark: it writes that again.
 
 use super::{Error, Result};
 use std::{
@@ -113,5 +113,19 @@ mod tests {
             drop(open());
             assert!(!mark.exists(), "{store}");
         }
+    }
+
+    /// A file is listed, and then deleted by a thread of the store. A symbolic link to no file is as such a file: it is
+    /// listed and cannot be opened.
+    #[test]
+    fn file_that_is_deleted_meanwhile_is_skipped() {
+        let scratch = tempfile::tempdir().unwrap();
+        let below = scratch.path().join("below");
+        fs::create_dir(&below).unwrap();
+        for directory in [scratch.path(), &below] {
+            std::os::unix::fs::symlink("deleted", directory.join("listed")).unwrap();
+        }
+        evict_files(scratch.path()).unwrap();
+        assert_eq!(evict_files(&below.join("absent")).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

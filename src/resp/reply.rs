@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// Room in bytes for a type byte, a length and a line break; at least as much as the longest of them needs.
-const HEADER: usize = 24;
+/// Room in bytes for a header (type byte, length, line break) and for a line break behind the text; they need less.
+const HEADER: usize = 32;
 
 /// Protocol version of a connection, chosen by HELLO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -197,7 +197,7 @@ impl Reply {
     /// Writes a bulk string.
     #[inline]
     pub fn bulk(&mut self, value: &[u8]) {
-        if !self.make_room(value.len() + 2 * HEADER) {
+        if !self.make_room(value.len() + HEADER) {
             return;
         }
         self.header(b'$', value.len());
@@ -261,23 +261,23 @@ impl Reply {
     /// Writes the header of an array; the caller writes the `len` elements next.
     #[inline]
     pub fn array(&mut self, len: usize) {
-        self.header(b'*', len);
+        self.aggregate(b'*', len);
     }
 
     /// Writes the header of a map; the caller writes the `len` pairs next. In RESP2, the map is an array of
     /// twice the length.
     pub fn map(&mut self, len: usize) {
         match self.protocol {
-            Protocol::Resp2 => self.header(b'*', len * 2),
-            Protocol::Resp3 => self.header(b'%', len),
+            Protocol::Resp2 => self.aggregate(b'*', len * 2),
+            Protocol::Resp3 => self.aggregate(b'%', len),
         }
     }
 
     /// Writes the header of a set; the caller writes the `len` elements next. In RESP2, the set is an array.
     pub fn set(&mut self, len: usize) {
         match self.protocol {
-            Protocol::Resp2 => self.header(b'*', len),
-            Protocol::Resp3 => self.header(b'~', len),
+            Protocol::Resp2 => self.aggregate(b'*', len),
+            Protocol::Resp3 => self.aggregate(b'~', len),
         }
     }
 
@@ -286,7 +286,7 @@ impl Reply {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text.as_bytes()),
             Protocol::Resp3 => {
-                if !self.make_room(text.len() + 2 * HEADER) {
+                if !self.make_room(text.len() + HEADER) {
                     return;
                 }
                 self.header(b'=', text.len() + 4);
@@ -297,13 +297,18 @@ impl Reply {
         }
     }
 
-    /// Writes a type byte and a length. Lengths below 1,000, the most frequent ones in benchmarks, are written
-    /// in one operation.
+    /// Writes the header of an array, a map or a set.
+    #[inline]
+    fn aggregate(&mut self, kind: u8, len: usize) {
+        if self.make_room(HEADER) {
+            self.header(kind, len);
+        }
+    }
+
+    /// Writes a type byte and a length, for which the caller has made room. Lengths below 1,000, the most frequent ones in
+    /// benchmarks, are written in one operation.
     #[inline]
     fn header(&mut self, kind: u8, len: usize) {
-        if !self.make_room(HEADER) {
-            return;
-        }
         let digit = |unit: usize| b'0' + (len / unit % 10) as u8;
         match len {
             0..10 => self.buf.extend_from_slice(&[kind, digit(1), b'\r', b'\n']),

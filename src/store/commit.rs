@@ -393,10 +393,11 @@ impl Store {
         Error::ReadOnly(self.note_fault("the engine panicked (see the log)".into()).to_owned())
     }
 
-    /// Makes the store read-only because of the failure `fault`, and marks its data for the next start. Returns the first
-    /// failure.
+    /// Makes the store read-only because of the failure `fault`, and marks its data for the next start, unless the engine
+    /// recovers by itself. Returns the first failure.
     pub(super) fn note_fault(&self, fault: String) -> &str {
-        if let (Some(path), None) = (&self.path, self.fault.get())
+        if let (Some(path), None, false) =
+            (&self.path, self.fault.get(), self.info().capabilities.recovers_failed_syncs)
             && let Err(error) = page_cache::mark_failed_sync(path)
         {
             log::error!("{error}. Restart the machine before the next start, or empty the page cache");

@@ -253,19 +253,26 @@ fn a_look_at_all_keys_and_a_large_write_wait_for_each_other_in_one_order() {
     }
 }
 
-#[test]
-fn a_reply_that_grows_too_long_ends_the_connection_and_is_no_ok() {
+/// A server whose value `large` is longer than a reply may be.
+fn with_a_value_beyond_the_limit() -> Running {
     let running = Running::start("map", ":memory:", &["--client-output-buffer-limit", "1MiB"]);
     let mut client = running.connect();
     client.send(request(&[&b"SET"[..], b"large", &vec![b'x'; 2 << 20]]));
     client.expect("+OK\r\n");
+    running
+}
+
+#[test]
+fn a_reply_that_grows_too_long_ends_the_connection_and_is_no_ok() {
+    let running = with_a_value_beyond_the_limit();
+    let mut client = running.connect();
     client.send("MULTI\r\nGET large\r\n");
     client.expect("+OK\r\n+QUEUED\r\n");
     client.send("EXEC\r\n");
     client.expect_closed();
 }
 
-/// A million short replies are as long as a large value.
+/// Many short replies are as long as a large value.
 #[test]
 fn many_short_replies_of_one_request_are_limited_too() {
     let running = Running::start("map", ":memory:", &["--client-output-buffer-limit", "1MiB"]);
@@ -298,10 +305,8 @@ fn many_short_replies_of_one_request_are_limited_too() {
 /// The client does not get the reply, so its length does not matter.
 #[test]
 fn a_suppressed_reply_that_grows_too_long_ends_nothing() {
-    let running = Running::start("map", ":memory:", &["--client-output-buffer-limit", "1MiB"]);
+    let running = with_a_value_beyond_the_limit();
     let mut client = running.connect();
-    client.send(request(&[&b"SET"[..], b"large", &vec![b'x'; 2 << 20]]));
-    client.expect("+OK\r\n");
     client.send("CLIENT REPLY OFF\r\nGET large\r\nSET one 1\r\nCLIENT REPLY ON\r\n");
     client.expect("+OK\r\n");
     client.send("CLIENT REPLY OFF\r\nMULTI\r\nGET large\r\nSET two 2\r\nEXEC\r\nCLIENT REPLY ON\r\n");
@@ -318,10 +323,8 @@ fn a_suppressed_reply_that_grows_too_long_ends_nothing() {
 /// The replies to the requests before EXEC are discarded with its own, and must not be missing.
 #[test]
 fn a_reply_to_exec_that_grows_too_long_loses_no_earlier_reply() {
-    let running = Running::start("map", ":memory:", &["--client-output-buffer-limit", "1MiB"]);
+    let running = with_a_value_beyond_the_limit();
     let mut client = running.connect();
-    client.send(request(&[&b"SET"[..], b"large", &vec![b'x'; 2 << 20]]));
-    client.expect("+OK\r\n");
     client.send("PING\r\nMULTI\r\nCLIENT REPLY OFF\r\nGET large\r\nEXEC\r\nCLIENT REPLY ON\r\n");
     client.expect_closed();
 }
@@ -329,10 +332,8 @@ fn a_reply_to_exec_that_grows_too_long_loses_no_earlier_reply() {
 /// After a reply that grows too long, EXEC executes only the writes among the remaining requests.
 #[test]
 fn after_too_long_a_reply_a_transaction_only_writes() {
-    let running = Running::start("map", ":memory:", &["--client-output-buffer-limit", "1MiB"]);
+    let running = with_a_value_beyond_the_limit();
     let (mut client, mut other) = (running.connect(), running.connect());
-    client.send(request(&[&b"SET"[..], b"large", &vec![b'x'; 2 << 20]]));
-    client.expect("+OK\r\n");
     let (reads, others) = ("GET large\r\n".repeat(100), "COMMAND\r\n".repeat(3000));
     client.send(format!("MULTI\r\n{reads}{others}SET after 1\r\n"));
     client.expect(format!("+OK\r\n{}", "+QUEUED\r\n".repeat(3101)));

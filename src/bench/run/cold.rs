@@ -92,18 +92,4 @@ mod tests {
         let cold = read();
         assert!(cold >= 2 * BYTES as u64, "{warm} bytes fetched warm, {cold} cold");
     }
-
-    /// A file is listed, and then deleted by a thread of the store. A symbolic link to no file is as such a file: it is
-    /// listed and cannot be opened.
-    #[test]
-    fn file_that_is_deleted_meanwhile_is_skipped() {
-        let scratch = tempfile::tempdir().unwrap();
-        let below = scratch.path().join("below");
-        fs::create_dir(&below).unwrap();
-        for directory in [scratch.path(), &below] {
-            std::os::unix::fs::symlink("deleted", directory.join("listed")).unwrap();
-        }
-        evict_files(scratch.path()).unwrap();
-        assert_eq!(evict_files(&below.join("absent")).unwrap_err().kind(), io::ErrorKind::NotFound);
-    }
 }

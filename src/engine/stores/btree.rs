@@ -39,6 +39,7 @@ static INFO: Info = Info {
         constant_count: true,
         compacts: true,
         rewrites_log: true,
+        recovers_failed_syncs: true,
         finds_corruption: true,
         counts_allocations: true,
         ..Capabilities::NONE
