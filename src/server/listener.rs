@@ -264,13 +264,26 @@ fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
 pub fn check_addresses(config: &Config) -> Result<(), Error> {
     let network = &config.network;
     let tls = network.tls.as_ref().map(|tls| (tls.port, "--tls-port"));
-    for (port, flag) in network.port.map(|port| (port, "--port")).into_iter().chain(tls) {
-        on_tcp(SocketAddr::new(network.bind, port), flag, |_| Ok(()))?;
-    }
-    if let Some(address) = config.metrics {
-        on_tcp(address, "--metrics", |_| Ok(()))?;
+    let ports = network.port.map(|port| (port, "--port")).into_iter().chain(tls);
+    let ports = ports.map(|(port, flag)| (SocketAddr::new(network.bind, port), flag));
+    let addresses: Vec<_> = ports.chain(config.metrics.map(|address| (address, "--metrics"))).collect();
+    for (index, (address, flag)) in addresses.iter().enumerate() {
+        // A socket that does not listen excludes no other one.
+        let earlier = addresses.iter().take(index).find(|(other, _)| overlap(*other, *address));
+        if let Some((_, other)) = earlier {
+            let source = io::Error::new(io::ErrorKind::AddrInUse, format!("it is that of {other}"));
+            let hint = format!("; choose another {flag}");
+            return Err(Error::Listen { address: address.to_string(), source, hint });
+        }
+        on_tcp(*address, flag, |_| Ok(()))?;
     }
     network.unix_socket.as_deref().map_or(Ok(()), |path| is_stale_socket(path).map(drop))
+}
+
+/// Returns `true` if only one socket can listen on two addresses of the same family.
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let is_same_ip = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() != 0 && one.port() == other.port() && one.is_ipv4() == other.is_ipv4() && is_same_ip
 }
 
 /// Listens on a TCP port of `--bind`; `flag` is the option that chose the port, for errors.
@@ -294,7 +307,10 @@ fn on_tcp<T>(
     bind().map_err(|source: io::Error| {
         let hint = match source.kind() {
             io::ErrorKind::AddrInUse => format!("; stop what listens there or choose another {flag}"),
-            io::ErrorKind::AddrNotAvailable => "; choose an address of this machine for --bind".into(),
+            io::ErrorKind::AddrNotAvailable => {
+                let flag = if flag == "--metrics" { flag } else { "--bind" };
+                format!("; choose an address of this machine for {flag}")
+            }
             io::ErrorKind::PermissionDenied => {
                 format!("; ports below 1024 need privileges, choose another {flag}")
             }

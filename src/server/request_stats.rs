@@ -69,8 +69,8 @@ impl StepStart {
     /// the result of [`account`](Self::account) for the step before.
     pub fn of(step: &Step, batch: &RequestBatch, is_admitted: bool, begun: Option<Begun>) -> Self {
         let kind = match is_admitted {
+            _ if matches!(step.kind, StepKind::Queue) => Admission::Queue,
             false => Admission::Locked,
-            true if matches!(step.kind, StepKind::Queue) => Admission::Queue,
             true => Admission::Run,
         };
         Self { first: batch.next, reply: batch.reply.len(), time: Instant::now(), begun, kind }

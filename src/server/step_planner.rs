@@ -91,7 +91,8 @@ pub(super) fn next_step(
         Lookup::Refused(_, _, Refusal::CrossSlot) if is_locked => return Some(step(StepKind::NoAuth)),
         Lookup::Refused(..) | Lookup::Unknown => return Some(step(StepKind::Refuse)),
     };
-    if mode == ClientMode::InMulti && !spec.is_executed_in_multi() {
+    let is_open = mode == ClientMode::InMulti || is_locked && transaction.is_some_and(Transaction::is_open);
+    if is_open && !spec.is_executed_in_multi() {
         return Some(step(StepKind::Queue));
     }
     Some(match spec.handler {

@@ -67,9 +67,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     return Err(ConnectionEnd::Foreign(foreign));
                 }
             }
-            StepKind::NoAuth => {
-                batch.answer_one(|_, _, reply| reply.error("NOAUTH Authentication required."));
-            }
+            StepKind::NoAuth => self.refuse_without_authentication(&mut batch),
         }
         Ok(batch)
     }
@@ -113,6 +111,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             lookup.refuse(args, reply);
         });
         is_http.then_some(Foreign::Http)
+    }
+
+    /// Replies to a request that needs authentication. As in Redis, EXEC then ends the transaction, and after another
+    /// request in a transaction EXEC fails: the password was set after MULTI.
+    fn refuse_without_authentication(&mut self, batch: &mut RequestBatch) {
+        const ERROR: &str = "NOAUTH Authentication required.";
+        let (client, transaction) = (self.session.client(), &mut self.transaction);
+        batch.answer_one(|lookup, _, reply| {
+            match transaction.as_mut().filter(|transaction| transaction.is_open()) {
+                None => reply.error(ERROR),
+                Some(transaction) => {
+                    transaction.refuse(lookup.is_exec());
+                    client.set_queued(transaction.queued());
+                    match lookup.is_exec() {
+                        true => reply.error(format!("EXECABORT Transaction discarded because of: {ERROR}")),
+                        false => reply.error(ERROR),
+                    }
+                }
+            }
+        });
     }
 
     fn run_session(&mut self, batch: &mut RequestBatch, run: SessionCommand) {

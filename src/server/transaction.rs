@@ -6,7 +6,7 @@ use crate::{
         flags::{CHOOSES_PROTOCOL, NO_MULTI, SELECTS_DATABASE, WHOLE_KEYSPACE, WHOLE_VALUE},
     },
     resp::{Args, OwnedRequests, Reply},
-    store::{Database, Store, Txn, Watch},
+    store::{Database, MAX_COPIED_OR_READ, Store, Txn, Watch},
 };
 use bumpalo::Bump;
 use std::{collections::HashSet, mem, sync::Arc};
@@ -21,6 +21,8 @@ const MAX_WATCHED_ON_WORKER: usize = 256 << 10;
 struct Queue {
     requests: OwnedRequests,
     commands: Vec<(&'static Spec, StatsIndex)>,
+    /// Maximum size of the requests in bytes, and of the copies that EXEC makes of what they change; 0: no limit.
+    limit: usize,
     /// `true` if a request was refused since MULTI, so that EXEC must fail.
     aborted: bool,
 }
@@ -124,6 +126,7 @@ impl Transaction {
         reply: &mut Reply,
     ) {
         let Some(queue) = &mut self.queue else { return };
+        queue.limit = limit;
         if spec.has(NO_MULTI) {
             queue.aborted = true;
             reply.error("ERR Command not allowed inside a transaction");
@@ -287,6 +290,7 @@ impl Transaction {
             Err(error) => return result.failed = Some(error.to_string()),
         }
         let ExecResult { replies, ends, hits, .. } = result;
+        let mut copies = Copies::of(txn, queue.limit);
         for (index, (spec, _)) in queue.commands.iter().enumerate() {
             let Some(args) = queue.requests.get(index) else { break };
             let only_reads = matches!(spec.handler, Handler::Read(_) | Handler::Keyspace(_));
@@ -295,6 +299,9 @@ impl Transaction {
             if !only_reads || !replies.has_overflowed() {
                 let mut progress = Progress::default();
                 while execute(spec, args, txn, &mut progress, hits, replies) == Done::MoreKeys {}
+            }
+            if copies.exceed_limit(txn) {
+                return txn.fail_too_large();
             }
             // HELLO and SELECT are answered later, but apply to the requests that follow.
             if spec.has(CHOOSES_PROTOCOL) {
@@ -335,6 +342,32 @@ impl Transaction {
         }
         reply.array(queue.commands.len());
         Some(Executed { queue, result })
+    }
+}
+
+/// Total length in bytes of the values that EXEC copies, because its requests change a part of them. The request that
+/// copies the most does not count, so that one of any kind can be executed, as without a transaction.
+struct Copies {
+    limit: usize,
+    all: usize,
+    before: usize,
+    largest: usize,
+}
+
+impl Copies {
+    /// `limit` is 0 if there is none.
+    fn of(txn: &Txn<'_>, limit: usize) -> Self {
+        let limit = if limit == 0 { usize::MAX } else { limit.max(MAX_COPIED_OR_READ) };
+        Self { limit, all: 0, before: txn.copied_bytes(), largest: 0 }
+    }
+
+    /// Adds what the last request has copied. Returns `true` if the copies exceed the limit.
+    fn exceed_limit(&mut self, txn: &Txn<'_>) -> bool {
+        let now = txn.copied_bytes();
+        let copied = now - mem::replace(&mut self.before, now);
+        self.all += copied;
+        self.largest = self.largest.max(copied);
+        self.all - self.largest > self.limit
     }
 }
 

@@ -172,7 +172,7 @@ impl Store {
     /// of a rolled back commit was logged already and no write has succeeded since.
     fn report(&self, failure: &Failure) {
         let is_news = match failure.error {
-            Error::CrossSlot => false,
+            Error::CrossSlot | Error::TransactionTooLarge => false,
             _ => failure.after != OnFailure::Split || !self.is_full.swap(true, Ordering::Relaxed),
         };
         if is_news {
@@ -296,6 +296,8 @@ impl Store {
         let after = match &error {
             Error::Engine(error) => OnFailure::of(error),
             Error::CrossSlot => OnFailure::Report,
+            // The other commit requests of the group are not at fault.
+            Error::TransactionTooLarge => OnFailure::Split,
             Error::ReadOnly(_) => OnFailure::SetReadOnly,
         };
         if let (OnFailure::SetReadOnly, Error::Engine(error)) = (after, &error) {
@@ -352,9 +354,14 @@ impl Store {
             *count = index + 1;
             work.run(&mut txn);
             txn.end_part();
+            if txn.is_too_large() {
+                break;
+            }
         }
+        let is_too_large = txn.is_too_large();
         let CommitPayload { batch: written, deadlines, markers, touched, transaction } = txn.into_payload();
         let outcome = match (written.is_empty(), transaction) {
+            _ if is_too_large => Err(Error::TransactionTooLarge),
             // The engine checks whether the reads were consistent, and of one hash slot.
             (true, Some(transaction)) if self.is_sharded() => Ok(transaction.commit(&written)?),
             (true, _) => Ok(()),

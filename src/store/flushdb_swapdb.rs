@@ -14,6 +14,10 @@ struct Pair<'g> {
     entry: Option<(Vec<u8>, u64)>,
 }
 
+/// Memory in bytes, about, that the exchange of a key takes beside the key and its value: two operations of the write
+/// batch.
+const PAIR_BYTES: usize = 100;
+
 impl<'g> Txn<'g> {
     /// Removes every key of the selected database.
     ///
@@ -93,7 +97,9 @@ impl<'g> Txn<'g> {
             all.push(Pair { key: arena.alloc_slice_copy(key), entry });
             ControlFlow::Continue(())
         })?;
-        failed.map(|()| all)
+        failed?;
+        self.note_copy(all.iter().map(|pair: &Pair<'g>| pair.key.len() + PAIR_BYTES).sum());
+        Ok(all)
     }
 
     /// Exchanges the contents of two databases, in one commit of all their keys. Removes the values that have expired.

@@ -13,12 +13,12 @@ use crate::engine::{
     key_value_headers::{self, Entry},
 };
 use bumpalo::Bump;
-use std::{collections::HashSet, ops::ControlFlow};
+use std::{cell::Cell, collections::HashSet, ops::ControlFlow};
 
 /// Size in bytes of the copies of keys and values, with the unused rest of their memory, from which further requests
 /// wait for the next commit; also that of the values that one commit request has read. A SETBIT copies the whole value,
 /// and a BITCOUNT reads it.
-const MAX_COPIED_OR_READ: usize = 32 << 20;
+pub const MAX_COPIED_OR_READ: usize = 32 << 20;
 
 /// Reads and writes of a commit group before its commit: reads see the group's own writes, then the engine's
 /// current state or, if other processes may write to the same data, the engine's transaction. `'g` is the lifetime of
@@ -28,6 +28,9 @@ pub struct Txn<'g> {
     arena: &'g Bump,
     /// Total length in bytes of the values that [`Txn::entry`] has read for the commit request that is running.
     read_bytes: usize,
+    copied_bytes: Cell<usize>,
+    /// `true` if the commit group must not be committed, because a transaction of a client copied too much.
+    is_too_large: bool,
     batch: Batch<'g>,
     write_set: Option<WriteSet<'g>>,
     read_only_cause: Option<&'g str>,
@@ -62,6 +65,8 @@ impl<'g> Txn<'g> {
             store,
             arena,
             read_bytes: 0,
+            copied_bytes: Cell::new(0),
+            is_too_large: false,
             batch,
             write_set: None,
             read_only_cause,
@@ -157,6 +162,21 @@ impl<'g> Txn<'g> {
     /// is running has read so much: its further requests then wait for another commit.
     pub fn has_reached_limit(&self) -> bool {
         self.arena.allocated_bytes().max(self.read_bytes) >= MAX_COPIED_OR_READ
+    }
+
+    /// Returns the total length in bytes of the values that were copied for this commit, with the keys of SWAPDB.
+    pub fn copied_bytes(&self) -> usize {
+        self.copied_bytes.get()
+    }
+
+    /// Makes the commit fail, without any write, because the transaction of a client (EXEC) copied too much.
+    pub fn fail_too_large(&mut self) {
+        self.is_too_large = true;
+    }
+
+    /// Returns `true` after [`Txn::fail_too_large`].
+    pub(super) fn is_too_large(&self) -> bool {
+        self.is_too_large
     }
 
     /// Ends a request that is followed by others of the same commit request. Returns `true` if the store has hash
@@ -364,6 +384,7 @@ impl<'g> Txn<'g> {
 
     fn with_head(&self, deadline: u64, value: &[u8]) -> &'g [u8] {
         let head = key_value_headers::value_head(deadline);
+        self.note_copy(value.len());
         let bytes = self.arena.alloc_slice_fill_default(head.len() + value.len());
         let (before, after) = bytes.split_at_mut(head.len());
         before.copy_from_slice(&head);
@@ -423,7 +444,13 @@ impl<'g> Txn<'g> {
     /// Copies a key or a value that is not part of a request into memory that lives until the commit, so that it can
     /// be put.
     pub fn copy_to_arena(&self, bytes: &[u8]) -> &'g [u8] {
+        self.note_copy(bytes.len());
         self.arena.alloc_slice_copy(bytes)
+    }
+
+    /// Adds `bytes` to [`Txn::copied_bytes`].
+    pub(super) fn note_copy(&self, bytes: usize) {
+        self.copied_bytes.set(self.copied_bytes.get() + bytes);
     }
 
     /// Returns `true` if the commit group has written nothing yet, and has begun no transaction of the engine to

@@ -70,7 +70,8 @@ impl Store {
             count.keys += 1;
             if deadline > 0 {
                 count.expires += 1;
-                count.ttl_sum_ms += deadline.saturating_sub(clock.now());
+                let ttl = deadline.saturating_sub(clock.now());
+                count.ttl_sum_ms = count.ttl_sum_ms.saturating_add(ttl);
             }
             ControlFlow::Continue(())
         })?;

@@ -62,7 +62,7 @@ pub use commit_queue::{CommitQueue, GROUP_BYTES as COMMIT_GROUP_BYTES};
 pub use database_keys::Database;
 pub use expiration_clock::ExpirationClock;
 pub use expiry::Expiry;
-pub use group_txn::Txn;
+pub use group_txn::{MAX_COPIED_OR_READ, Txn};
 pub use keyspace::{Keyspace, StoreKeyspace, VisitEntry, VisitLookup};
 pub use spawn_commit_threads::spawn_commit_threads;
 pub use sync_state::SyncState;
@@ -82,6 +82,12 @@ pub enum Error {
     /// The keys of an atomic operation are not in one hash slot. Nothing was written.
     #[error("{}", engine::Error::CrossSlot)]
     CrossSlot,
+    /// The requests of one EXEC copied too much ([`Txn::fail_too_large`]). Nothing was written.
+    #[error(
+        "ERR the transaction needs more memory than --client-query-buffer-limit, because its requests change parts of \
+         large values; send them in several transactions"
+    )]
+    TransactionTooLarge,
     /// The store is read-only: an earlier write or sync failed, and what reached the disk is unknown; or the marker
     /// records could not be read when the store was created.
     #[error("MISCONF writes are refused until a restart, because an earlier one failed: {0}")]

@@ -1,9 +1,9 @@
 //! Positions of SCANs of ordered engines between their calls.
 //!
 //! A key does not fit into the number that Redis' clients know as a cursor, so the positions are kept here. If
-//! there are too many, the oldest is discarded; a client that sends its cursor starts again, which SCAN allows: it
-//! only guarantees that each key that exists throughout the scan is returned at least once. For the same reason an
-//! unknown cursor starts a new scan.
+//! there are too many, the oldest is discarded, first of those of scans with one call, which are often abandoned; a
+//! client that sends its cursor starts again, which SCAN allows: it only guarantees that each key that exists throughout
+//! the scan is returned at least once. For the same reason an unknown cursor starts a new scan.
 
 use super::database_keys::Database;
 use hashbrown::HashMap;
@@ -52,7 +52,10 @@ struct SavedCursor {
 struct Table {
     last: u64,
     kept: HashMap<u64, SavedCursor>,
-    order: VecDeque<u64>,
+    /// Cursors of scans with one call, the oldest first. Cursors that are forgotten may remain, here and below.
+    begun: VecDeque<u64>,
+    /// Cursors of scans with several calls, the oldest first.
+    continued: VecDeque<u64>,
     bytes: usize,
 }
 
@@ -75,8 +78,8 @@ impl ScanCursors {
     pub(super) fn keep(&self, space: Database, place: ScanPosition, before: u64) -> u64 {
         let bytes = place.bytes();
         let mut table = self.lock();
-        let two_back = table.kept.get(&before).map_or(0, |kept| kept.before);
-        table.forget(two_back);
+        let continues = table.kept.get(&before).map(|kept| kept.before);
+        table.forget(continues.unwrap_or(0));
         if table.last == 0 {
             // Random start, so that cursors from before a restart are unknown.
             table.last = RandomState::new().build_hasher().finish() % (LARGEST / 2);
@@ -84,16 +87,19 @@ impl ScanCursors {
         table.last = table.last % LARGEST + 1;
         let cursor = table.last;
         table.bytes += bytes;
-        table.order.push_back(cursor);
+        let order = if continues.is_some() { &mut table.continued } else { &mut table.begun };
+        order.push_back(cursor);
         table.kept.insert(cursor, SavedCursor { space, place, before, bytes });
         while table.kept.len() > MAX_SAVED.0 || table.bytes > MAX_SAVED.1 && table.kept.len() > 1 {
-            let Some(oldest) = table.order.pop_front() else { break };
+            let is_begun = table.begun.front().is_some_and(|oldest| *oldest != cursor);
+            let order = if is_begun { &mut table.begun } else { &mut table.continued };
+            let Some(oldest) = order.pop_front() else { break };
             table.forget(oldest);
         }
-        // Positions that were discarded by other means leave their cursors in `order`.
-        if table.order.len() > 2 * table.kept.len() + 16 {
-            let Table { order, kept, .. } = &mut *table;
-            order.retain(|cursor| kept.contains_key(cursor));
+        // Positions that were discarded by other means leave their cursors.
+        let Table { begun, continued, kept, .. } = &mut *table;
+        if begun.len() + continued.len() > 2 * kept.len() + 16 {
+            [begun, continued].into_iter().for_each(|order| order.retain(|cursor| kept.contains_key(cursor)));
         }
         cursor
     }
@@ -141,7 +147,7 @@ mod tests {
         }
         let table = cursors.lock();
         assert_eq!((table.kept.len(), table.bytes), (2, 8));
-        assert!(table.order.len() < 50);
+        assert!(table.begun.len() + table.continued.len() < 50);
     }
 
     #[test]
@@ -154,6 +160,33 @@ mod tests {
         let large = cursors.keep(Database::default(), behind(&vec![0; MAX_SAVED.1]), 0);
         assert!(key(&cursors, large).is_some());
         assert_eq!(cursors.lock().kept.len(), 1);
+    }
+
+    /// Otherwise the scan would begin again, and would never end if the others go on.
+    #[test]
+    fn scans_that_begin_do_not_end_one_that_continues() {
+        let cursors = ScanCursors::default();
+        let keep = |key: &[u8], before| cursors.keep(Database::default(), behind(key), before);
+        let mut cursor = keep(b"first", keep(b"begin", 0));
+        for step in 0..3u8 {
+            for _ in 0..MAX_SAVED.0 + 10 {
+                keep(b"key", 0);
+            }
+            assert!(key(&cursors, cursor).is_some(), "{step}");
+            cursor = keep(&[step], cursor);
+        }
+        for _ in 0..4 {
+            keep(&vec![0; MAX_SAVED.1 / 2], 0);
+        }
+        assert!(key(&cursors, cursor).is_some());
+        // A scan that begins goes on beside many that continue.
+        for _ in 0..MAX_SAVED.0 {
+            let begun = keep(b"a", 0);
+            keep(b"b", begun);
+        }
+        let begun = keep(b"c", 0);
+        assert_eq!(key(&cursors, begun), Some(b"c".to_vec()));
+        assert!(cursors.lock().kept.len() <= MAX_SAVED.0);
     }
 
     #[test]

@@ -159,7 +159,7 @@ struct Table {
     bytes: usize,
     /// Number of searches for lists and of reads of parts so far.
     calls: u64,
-    /// Highest number of a read whose list was removed.
+    /// Highest number of a read whose list was removed, or that has left no list.
     removed: u64,
 }
 
@@ -240,6 +240,10 @@ impl KeyLists {
             for place in outdated.collect::<Vec<_>>() {
                 removed.extend(table.remove(place));
             }
+        }
+        if is_whole && rest.is_none() {
+            // No list of this read will keep those of earlier reads out.
+            table.removed = table.removed.max(read.number);
         }
         let is_latest =
             read.number > table.removed && table.saved.range(part).all(|(_, saved)| saved.read < read.number);
@@ -387,6 +391,11 @@ mod tests {
         let next = lists.begin_read();
         save(next, false, &orders[2..]);
         assert!(find(&lists, orders[3]));
+        // The same holds if the later read could keep no list, because its next key is too large.
+        let (early, late) = (lists.begin_read(), lists.begin_read());
+        lists.add(Database::default(), orders[0], late, true, None);
+        save(early, false, &orders[2..]);
+        assert!(!find(&lists, orders[3]));
     }
 
     #[test]

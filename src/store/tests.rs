@@ -336,6 +336,29 @@ fn a_group_that_copies_large_values_is_several_commits() {
     assert!((5..=20).contains(&writes), "{writes} writes");
 }
 
+/// The other commit requests of its group are committed.
+#[test]
+fn a_transaction_that_copies_too_much_fails_alone() {
+    let store = Store::new(Box::new(Limited::new(usize::MAX)), Fsync::No);
+    let put = |key: u8| {
+        let call = move |txn: &mut Txn<'_>| -> Result<(), Error> {
+            txn.put(txn.copy_to_arena(&[key]), b"value")?;
+            if key == 2 {
+                txn.fail_too_large();
+            }
+            Ok(())
+        };
+        Call { call, outcome: None }
+    };
+    let mut group: Vec<_> = (0..5).map(put).collect();
+    store.commit(&mut group);
+    for (key, work) in (0..5).zip(group) {
+        let is_there = commit(&store, move |txn| txn.contains(&[key])).unwrap();
+        assert_eq!((work.outcome.unwrap().is_ok(), is_there), (key != 2, key != 2), "{key}");
+    }
+    assert_eq!(store.read_only_cause(), None);
+}
+
 /// What one commit request has read ends no commit of the group: its replies would not leave earlier.
 #[test]
 fn a_group_that_reads_large_values_is_one_commit() {

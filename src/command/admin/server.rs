@@ -12,7 +12,7 @@ use crate::{
         spec::{NO_KEY, SECOND, Spec, cmd, help},
     },
     resp::{Args, Reply, parse_integer},
-    store::Keyspace,
+    store::{ExpirationClock, Keyspace},
 };
 use std::{
     sync::atomic::Ordering,
@@ -134,7 +134,12 @@ fn wait(session: &mut Session, _: &ServerState, args: Args<'_>, reply: &mut Repl
 
 fn milliseconds(word: &[u8]) -> Result<Duration, &'static str> {
     let time = parse_integer(word).ok_or("ERR timeout is not an integer or out of range")?;
-    u64::try_from(time).map(Duration::from_millis).map_err(|_| "ERR timeout is negative")
+    let time = u64::try_from(time).map_err(|_| "ERR timeout is negative")?;
+    // Redis' deadline is a signed number of milliseconds since 1970.
+    match time <= i64::MAX.cast_unsigned() - ExpirationClock::default().now() {
+        true => Ok(Duration::from_millis(time)),
+        false => Err("ERR timeout is out of range"),
+    }
 }
 
 /// Executes `WAITAOF local replicas milliseconds` of Redis 7.2. The reply has two numbers: 1 if this server has synced

@@ -235,6 +235,11 @@ fn candidates(keyspace: &mut dyn Keyspace, random: &mut SmallRng) -> Result<Vec<
     let mut prefix = Vec::new();
     loop {
         let keys = first_keys(keyspace, &prefix, CHOICE + 1)?;
+        // Other clients may have removed the keys of the chosen prefix meanwhile.
+        if keys.is_empty() && !prefix.is_empty() {
+            prefix.clear();
+            continue;
+        }
         if keys.len() <= CHOICE {
             return Ok(keys);
         }

@@ -349,6 +349,31 @@ fn removal_of_the_password_admits_earlier_connections() {
     }
 }
 
+/// EXEC would otherwise write only a part of the transaction.
+#[test]
+fn a_password_that_is_set_within_a_transaction_ends_it() {
+    let (running, redis) = (in_memory(&["--requirepass", "secret"]), Redis::start());
+    ask(&mut redis.connect(), &["CONFIG", "SET", "requirepass", "secret"]);
+    for connect in [&(|| running.connect()) as &dyn Fn() -> Client, &|| redis.connect()] {
+        for ends_with_auth in [false, true] {
+            let [mut admin, mut early] = [connect(), connect()];
+            assert_eq!(ask(&mut admin, &["AUTH", "secret"]), b"+OK\r\n");
+            assert_eq!(ask(&mut admin, &["CONFIG", "SET", "requirepass", ""]), b"+OK\r\n");
+            assert_eq!(ask(&mut early, &["MULTI"]), b"+OK\r\n");
+            assert_eq!(ask(&mut early, &["SET", "a", "1"]), b"+QUEUED\r\n");
+            assert_eq!(ask(&mut admin, &["CONFIG", "SET", "requirepass", "secret"]), b"+OK\r\n");
+            assert!(ask(&mut early, &["SET", "b", "2"]).starts_with(b"-NOAUTH "));
+            if ends_with_auth {
+                assert_eq!(ask(&mut early, &["AUTH", "secret"]), b"+QUEUED\r\n");
+            }
+            let cause = b"-EXECABORT Transaction discarded because of: NOAUTH Authentication required.\r\n";
+            assert_eq!(ask(&mut early, &["EXEC"]), cause);
+            assert_eq!(ask(&mut early, &["AUTH", "secret"]), b"+OK\r\n", "the transaction is over");
+            assert_eq!(ask(&mut early, &["GET", "a"]), b"$-1\r\n");
+        }
+    }
+}
+
 #[test]
 fn wait_and_debug_sleep_hold_up_their_own_connection_only() {
     let running = in_memory(&["--threads", "1"]);

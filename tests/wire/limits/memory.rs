@@ -3,7 +3,7 @@
 use crate::{
     every_store::{Running, in_memory, on_every_store},
     frames::{Received, ask, bulk, exchange, info, peak_growth, peak_rss, replies, rss},
-    support::{Client, PATIENCE, request},
+    support::{Client, PATIENCE, request, stores},
 };
 use std::{
     iter, thread,
@@ -271,4 +271,33 @@ fn short_requests_of_a_transaction_count_with_their_memory() {
     let found = exchange(&mut client, "PING\r\n".repeat(50_000).as_bytes(), 50_000);
     let refused = b"-ERR the transaction needs more memory than --client-query-buffer-limit\r\n";
     assert!(found[..30_000].iter().all(|reply| reply == b"+QUEUED\r\n") && found.last().unwrap() == refused);
+}
+
+/// Each request copies the whole value until the commit, and EXEC is one commit.
+#[test]
+fn a_transaction_copies_no_more_than_its_buffer_holds() {
+    for (store, path) in stores().map(|store| (store, "data")).chain([("map", ":memory:")]) {
+        let running = Running::start(store, path, &["--client-query-buffer-limit", "1MiB"]);
+        let mut client = running.connect();
+        let transaction = |bits: usize| {
+            let set = |bit: String| request(&["SETBIT", "large", &bit, "1"]);
+            let bits = (0..bits).flat_map(|bit| set(bit.to_string()));
+            [request(&["MULTI"]), request(&["SET", "other", "new"]), bits.collect(), request(&["EXEC"])]
+                .concat()
+        };
+        assert_eq!(ask(&mut client, &["SETRANGE", "large", "8388607", "x"]), b":8388608\r\n");
+        let before = peak_rss(&running.server);
+        let found = exchange(&mut client, &transaction(200), 203);
+        assert!(
+            found[202].starts_with(b"-ERR the transaction needs more memory than"),
+            "{:?}",
+            found[202].escape_ascii()
+        );
+        assert!(peak_growth(&running.server, before) < 400 * MIB, "{store}");
+        assert_eq!(ask(&mut client, &["MGET", "other"]), b"*1\r\n$-1\r\n", "nothing is written");
+        assert_eq!(ask(&mut client, &["GETBIT", "large", "0"]), b":0\r\n", "nothing is written");
+        let found = exchange(&mut client, &transaction(3), 6);
+        assert_eq!(found[5], b"*4\r\n+OK\r\n:0\r\n:0\r\n:0\r\n", "{store}");
+        assert_eq!(ask(&mut client, &["BITCOUNT", "large"]), b":7\r\n");
+    }
 }
