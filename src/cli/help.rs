@@ -40,6 +40,18 @@ fn with_short_help(command: Command, shown: &[&str]) -> Command {
     })
 }
 
+/// Returns the flag for the name of a store that a command line with the first word `first` can have, or `None` if its
+/// subcommand has none.
+pub(super) fn store_flag(first: &str) -> Option<&'static str> {
+    match first {
+        "bench" | "duel" | "reproduce" => Some("--stores"),
+        "serve" | "torture" => Some("--store"),
+        // Without a subcommand it is `serve`.
+        _ if first.starts_with('-') || Kind::find(first).is_some() => Some("--store"),
+        _ => None,
+    }
+}
+
 /// Returns the name of the store if clap's `error` is about a word that it did not expect, and this word names a store;
 /// otherwise `None`.
 pub(super) fn store_without_flag(error: &Error) -> Option<&'static str> {

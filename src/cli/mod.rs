@@ -230,7 +230,7 @@ pub enum CliError {
     StoreWithoutFlag {
         /// Name of the store.
         store: &'static str,
-        /// Flag that takes the name of a store: `--store`, or `--stores` of `bench`.
+        /// Flag that takes the name of a store: `--store`, or `--stores` of subcommands that measure several.
         flag: &'static str,
     },
     /// `kvbench reproduce` without a publication: the list of all.
@@ -396,8 +396,7 @@ impl Cli {
         let mut command = command_line();
         let matches = command.try_get_matches_from_mut(words);
         matches.and_then(|matches| Self::from_arg_matches(&matches)).or_else(|error| {
-            if let Some(store) = help::store_without_flag(&error) {
-                let flag = if first == "bench" { "--stores" } else { "--store" };
+            if let Some((store, flag)) = help::store_without_flag(&error).zip(help::store_flag(&first)) {
                 return Err(CliError::StoreWithoutFlag { store, flag });
             }
             #[cfg(feature = "bench")]

@@ -38,7 +38,7 @@ pub(super) struct Network {
     #[arg(long, visible_alias = "backlog", value_name = "N", default_value_t = 511, value_parser = count::<u32>(1..=65_535), help_heading = "Network")]
     tcp_backlog: u32,
     /// Time without data after which TCP keep-alive probes are sent to a client; 0 for never
-    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = seconds(), help_heading = "Network")]
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = time(TimeUnit::Seconds, 0..=MAX_KEEPALIVE), help_heading = "Network")]
     tcp_keepalive: u64,
     /// Close a connection that has been idle for this long; 0 for never
     #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = time(TimeUnit::Seconds, 0..=MAX_TIMEOUT), help_heading = "Network")]
@@ -95,6 +95,9 @@ pub(super) struct Network {
     #[arg(long, value_enum, value_name = "YES|NO|OPTIONAL", requires = "tls_port", help_heading = "Access")]
     tls_auth_clients: Option<AuthClients>,
 }
+
+/// Longest time in seconds before a keep-alive probe that Linux allows: its `MAX_TCP_KEEPIDLE`.
+const MAX_KEEPALIVE: u64 = 32_767;
 
 /// Maximum of `--timeout` in seconds, the one of CONFIG SET.
 const MAX_TIMEOUT: u64 = i32::MAX.cast_unsigned() as u64;

@@ -11,7 +11,9 @@ pub use options::{Error, Options};
 use client::Client;
 use info_reply::InfoSnapshot;
 use keyboard::Keyboard;
+use rustix::termios::Winsize;
 use std::io::{self, IsTerminal, Write};
+use view::Size;
 
 /// Escape sequence that clears a terminal and moves the cursor to its first line.
 const CLEAR: &str = "\x1b[2J\x1b[H";
@@ -35,17 +37,19 @@ pub fn run(options: &Options) -> Result<(), Error> {
             break;
         }
         let now = InfoSnapshot::parse(&client.info()?);
-        show(&view::render(&options.server, &last, &now, width())).map_err(Error::Output)?;
+        show(&view::render(&options.server, &last, &now, size())).map_err(Error::Output)?;
         last = now;
         looks += 1;
     }
     Ok(())
 }
 
-/// Returns the number of columns of the terminal, or [`WIDTH`] if the output is no terminal.
-fn width() -> usize {
-    let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout());
-    size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(WIDTH)
+/// Returns the size of the terminal; if the output is no terminal, [`WIDTH`] columns.
+fn size() -> Size {
+    let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok();
+    let known =
+        |length: fn(&Winsize) -> u16| size.as_ref().map(length).filter(|length| *length > 0).map(usize::from);
+    Size { columns: known(|size| size.ws_col).unwrap_or(WIDTH), rows: known(|size| size.ws_row) }
 }
 
 fn show(picture: &str) -> io::Result<()> {

@@ -5,9 +5,19 @@ use super::info_reply::InfoSnapshot;
 /// Maximum number of commands in the table of an update.
 const COMMANDS: usize = 20;
 
-/// Returns the text of an update, in lines of at most `width` columns unless a single word is longer: the activity of a
-/// server between the INFO replies `last` and `now`. Fields that the server does not report are left out.
-pub(super) fn render(server: &str, last: &InfoSnapshot, now: &InfoSnapshot, width: usize) -> String {
+/// Size of the output in characters.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    pub columns: usize,
+    /// Number of lines; `None` if the output is no terminal.
+    pub rows: Option<usize>,
+}
+
+/// Returns the text of an update, in lines of at most `size.columns` columns unless a single word is longer: the activity
+/// of a server between the INFO replies `last` and `now`. Fields that the server does not report are left out, and so are
+/// the commands with the fewest calls if a terminal has too few lines.
+pub(super) fn render(server: &str, last: &InfoSnapshot, now: &InfoSnapshot, size: Size) -> String {
+    let width = size.columns;
     let seconds = now.since(last).as_secs_f64().max(0.001);
     let rate = |name: &str| Some((now.number(name)? - last.number(name)?).max(0.0) / seconds);
     let mut text = head(server, now, width);
@@ -22,7 +32,7 @@ pub(super) fn render(server: &str, last: &InfoSnapshot, now: &InfoSnapshot, widt
     ];
     line(&mut text, &figures, width);
     commits(&mut text, last, now, seconds, width);
-    commands(&mut text, last, now, seconds, width);
+    commands(&mut text, last, now, seconds, size);
     text
 }
 
@@ -79,7 +89,17 @@ const COLUMNS: [(&str, u8); 7] =
     [("command", 0), ("calls/s", 0), ("mean", 0), ("p50", 3), ("p99", 0), ("p99.9", 1), ("errors/s", 2)];
 
 /// Appends a table of the commands with the most calls since `last`, and a legend of its columns.
-fn commands(text: &mut String, last: &InfoSnapshot, now: &InfoSnapshot, seconds: f64, width: usize) {
+fn commands(text: &mut String, last: &InfoSnapshot, now: &InfoSnapshot, seconds: f64, size: Size) {
+    let mean = match now.text("kvbench_version") {
+        Some(_) => "mean: this interval, the time of a step divided by its commands;",
+        None => "mean: this interval;",
+    };
+    let steps = if now.text("kvbench_version").is_some() { "of whole steps " } else { "" };
+    let legend = format!("{mean} p50 to p99.9: {steps}since the start of the server");
+    let legend = wrapped(legend.split(' '), " ", size.columns);
+    // The title of the table, three empty lines, and the line of the cursor.
+    let others = text.lines().count() + legend.lines().count() + 5;
+    let most = size.rows.map_or(COMMANDS, |rows| rows.saturating_sub(others).clamp(1, COMMANDS));
     let mut rows: Vec<(f64, &str)> = now
         .names("cmdstat_")
         .map(|name| {
@@ -90,17 +110,11 @@ fn commands(text: &mut String, last: &InfoSnapshot, now: &InfoSnapshot, seconds:
         .collect();
     rows.sort_by(|(one, name), (other, next)| other.total_cmp(one).then(name.cmp(next)));
     let mut table = vec![COLUMNS.map(|(title, _)| title.to_owned())];
-    table.extend(rows.into_iter().take(COMMANDS).map(|(calls, name)| row(name, calls, last, now, seconds)));
+    table.extend(rows.into_iter().take(most).map(|(calls, name)| row(name, calls, last, now, seconds)));
     text.push('\n');
-    text.push_str(&grid(&table, width));
-    let mean = match now.text("kvbench_version") {
-        Some(_) => "mean: this interval, the time of a step divided by its commands;",
-        None => "mean: this interval;",
-    };
-    let steps = if now.text("kvbench_version").is_some() { "of whole steps " } else { "" };
-    let legend = format!("{mean} p50 to p99.9: {steps}since the start of the server");
+    text.push_str(&grid(&table, size.columns));
     text.push('\n');
-    text.push_str(&wrapped(legend.split(' '), " ", width));
+    text.push_str(&legend);
 }
 
 /// Returns the row of a command in the table of commands. A command without calls in the interval has no times: those
@@ -116,7 +130,8 @@ fn row(name: &str, calls: f64, last: &InfoSnapshot, now: &InfoSnapshot, seconds:
     };
     let [p50, p99, p999] =
         ["p50", "p99", "p99.9"].map(|percentile| if_called(now.part(&latency, percentile)));
-    let errors = count(grown("failed_calls").max(0.0) / seconds);
+    // Redis counts a request that is refused before it is executed, such as for want of memory, only as rejected.
+    let errors = count((grown("failed_calls") + grown("rejected_calls")).max(0.0) / seconds);
     [name.into(), count(calls / seconds), if_called(Some(grown("usec") / calls)), p50, p99, p999, errors]
 }
 
@@ -192,6 +207,8 @@ fn time(micros: f64) -> String {
 mod tests {
     use super::*;
 
+    const WIDE: Size = Size { columns: 200, rows: None };
+
     #[test]
     fn a_picture_has_what_changed_between_two_looks() {
         let info = |calls: u64, commits: u64| {
@@ -207,7 +224,7 @@ mod tests {
             ))
         };
         let (last, now) = (info(100, 10), info(1100, 20));
-        let picture = render("here:1", &last, &now, 200);
+        let picture = render("here:1", &last, &now, WIDE);
         let lines: Vec<_> = picture.lines().collect();
         assert_eq!(lines[0], "here:1   kvbench 1.2.3, map, fsync always   up 1h 02m 05s");
         assert!(
@@ -230,6 +247,42 @@ mod tests {
         assert!(picture.contains("p50 to p99.9: of whole steps since the start of the server"), "{picture}");
     }
 
+    #[test]
+    fn a_terminal_shows_the_busiest_commands_that_fit() {
+        let info = |calls: u64| {
+            let head = format!("kvbench_version:1.2.3\r\nstore:map\r\nfsync:no\r\ncommits:{calls}\r\n");
+            let commands = (0..30).map(|n| format!("cmdstat_c{n:02}:calls={},usec=1\r\n", calls * n));
+            InfoSnapshot::parse(&(head + &commands.collect::<String>()))
+        };
+        let shown = |rows: Option<usize>| {
+            let picture = render("here:1", &info(1), &info(2), Size { columns: 80, rows });
+            let commands =
+                picture.lines().filter(|line| line.starts_with('c') && line.contains(" us ")).count();
+            assert!(picture.contains("\nc29 ") && picture.starts_with("here:1"), "{picture}");
+            (picture.lines().count(), commands)
+        };
+        assert_eq!(shown(None).1, COMMANDS);
+        assert_eq!(shown(Some(100)), shown(None));
+        for rows in [16, 24, 29] {
+            let (lines, commands) = shown(Some(rows));
+            // An empty line and the line of the cursor follow.
+            assert_eq!(lines + 2, rows);
+            assert!(commands > 1, "{rows}: {commands}");
+        }
+        assert_eq!(shown(Some(5)).1, 1);
+    }
+
+    #[test]
+    fn refused_requests_are_errors() {
+        let info = |refused: u64| {
+            let text =
+                format!("cmdstat_set:calls=5,usec=1,rejected_calls={refused},failed_calls={refused}\r\n");
+            InfoSnapshot::parse(&text)
+        };
+        let row = row("set", 0.0, &info(10), &info(30), 2.0);
+        assert_eq!(row[6], "20");
+    }
+
     /// Otherwise the percentiles would look like those of the commits in the interval.
     #[test]
     fn percentiles_of_commits_say_since_when_and_need_a_commit() {
@@ -238,12 +291,12 @@ mod tests {
                 "kvbench_version:1.2.3\r\ncommits:{commits}\r\ncommit_usec_p99:2500\r\nsync_usec_p99:900\r\n"
             ))
         };
-        let picture = render("here:1", &info(10), &info(20), 200);
+        let picture = render("here:1", &info(10), &info(20), WIDE);
         assert!(
             picture.contains("   commit p99 since the start 2.50 ms   sync p99 since the start 900.0 us\n"),
             "{picture}"
         );
-        let picture = render("here:1", &info(20), &info(20), 200);
+        let picture = render("here:1", &info(20), &info(20), WIDE);
         assert!(picture.contains("commits/s 0\n"), "{picture}");
         assert!(!picture.contains("commit p99") && !picture.contains("sync p99"), "{picture}");
     }
@@ -260,7 +313,8 @@ mod tests {
             ))
         };
         for width in [40, 60, 72, 80, 120] {
-            let picture = render("127.0.0.1:6380", &info(100), &info(10_000_000), width);
+            let picture =
+                render("127.0.0.1:6380", &info(100), &info(10_000_000), Size { columns: width, rows: None });
             assert!(picture.lines().all(|line| line.len() <= width), "{width}: {picture}");
             for column in ["calls/s", "mean", "p99"] {
                 assert!(width < 60 || picture.contains(column), "{width}: {picture}");

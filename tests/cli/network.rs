@@ -78,6 +78,11 @@ fn an_address_that_is_none_or_of_another_machine_names_bind() {
     // An address of documentation, which no machine has.
     let line = failure(dir.path(), &["--path", ":memory:", "--port", "0", "--bind", "192.0.2.1"]);
     assert!(line.contains("192.0.2.1") && line.contains("--bind"), "{line}");
+    let line = failure(dir.path(), &["--path", ":memory:", "--port", "0", "--metrics", "192.0.2.1:9380"]);
+    assert!(
+        line.contains("192.0.2.1") && line.contains("for --metrics") && !line.contains("--bind"),
+        "{line}"
+    );
 }
 
 #[test]

@@ -253,15 +253,33 @@ fn a_busy_address_is_found_before_files_are_created() {
         assert!(line.contains("cannot listen on "), "{line}");
         assert_eq!(names(dir.path()), [""; 0], "{flags:?}");
     }
+
+    // Nothing listens there yet.
+    drop(other);
+    for metrics in [text, format!("0.0.0.0:{port}")] {
+        let line = failure(dir.path(), &["--path", "data", "--port", &port, "--metrics", &metrics]);
+        assert!(
+            line.contains(&format!(
+                "cannot listen on {metrics}: it is that of --port; choose another --metrics"
+            )),
+            "{line}"
+        );
+        assert_eq!(names(dir.path()), [""; 0]);
+    }
 }
 
 #[test]
 fn the_name_of_a_store_without_its_flag_is_explained() {
-    for args in [&["-p", "6393", "btree"][..], &["btree"], &["serve", "btree"], &["bench", "btree"]] {
+    for args in [&["-p", "6393", "btree"][..], &["btree"], &["serve", "btree"], &["torture", "btree"]] {
         let said = misuse(args);
-        let flag = if args[0] == "bench" { "--stores btree" } else { "--store btree" };
-        assert!(said.contains(flag), "{args:?}: {said}");
+        assert!(said.contains("write --store btree"), "{args:?}: {said}");
     }
+    for args in [&["bench", "btree"][..], &["reproduce", "redb", "btree"], &["duel", "old", "new", "btree"]] {
+        let said = misuse(args);
+        assert!(said.contains("write --stores btree"), "{args:?}: {said}");
+    }
+    let said = misuse(&["check", "data", "btree"]);
+    assert!(said.contains("unexpected argument 'btree'") && !said.contains("--store"), "{said}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What the sockets of a server are set to, seen from outside.
 
 use crate::{
-    program::{serve, serve_exactly, setting},
+    program::{misuse, serve, serve_exactly, setting},
     support::{Client, Server, wait_until},
 };
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
@@ -84,6 +84,7 @@ fn silent_clients_are_asked_whether_they_are_there() {
     for (flags, expected) in [
         (&[][..], Some(240..=300)),
         (&["--tcp-keepalive", "2000"], Some(1940..=2000)),
+        (&["--tcp-keepalive", "32767"], Some(32_700..=32_767)),
         (&["--tcp-keepalive", "0"], None),
     ] {
         let dir = tempfile::tempdir().unwrap();
@@ -98,6 +99,9 @@ fn silent_clients_are_asked_whether_they_are_there() {
         };
         assert!(fits, "{flags:?}: {seconds:?}, not {expected:?}");
     }
+    // Linux refuses a longer time at each connection.
+    let said = misuse(&["--tcp-keepalive", "12h"]);
+    assert!(said.contains("--tcp-keepalive") && said.contains("32767"), "{said}");
 }
 
 /// Out of descriptors, the server serves those that it has, says it once, and takes the others up later.
