@@ -48,11 +48,15 @@ fn every_column_shows_the_truth_in_process_and_over_the_wire() {
     let dir = tempfile::tempdir().unwrap();
     let stores = dir.path().join("kvbench-calibrate.tmp");
     fs::create_dir(&stores).unwrap();
-    fs::write(stores.join("kvbench-job-4194000.record"), "of a stopped calibration").unwrap();
+    for left in ["kvbench-job-4194000.record", "kvbench-job-4194000.foreign"] {
+        fs::write(stores.join(left), "of a stopped calibration").unwrap();
+    }
+    fs::write(stores.join("foreign"), "of the user").unwrap();
     let output = calibrate(dir.path(), &["--markdown", "page.md", "--all"]).run_to_end();
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}\n{table}", stderr(&output));
-    assert!(!stores.exists(), "{:?}", names(&stores));
+    assert_eq!(names(&stores), ["foreign"]);
+    assert_eq!(fs::read(stores.join("foreign")).unwrap(), b"of the user");
     let (in_process, over_wire) = table.split_once("\nover the wire\n").unwrap();
     let has = |text: &str, column: &str| text.contains(&format!(" {column} "));
     let in_process_only = |column: &str| {
@@ -102,8 +106,15 @@ fn every_column_shows_the_truth_in_process_and_over_the_wire() {
     assert!(found.passed && found.failed.is_empty() && found.figures > 100, "{found:?}");
     assert_eq!(named("none"), None);
 
-    // Nor do those of another program with the same name.
+    // One that ends with an error replaces it.
     let place = fs::read_dir(dir.path().join("cache/kvbench")).unwrap().next().unwrap().unwrap().path();
+    let output = calibrate(dir.path(), &["--dir", "page.md/stores"]).run_to_end();
+    assert!(!output.status.success(), "{}", stderr(&output));
+    let failed = named("cache").unwrap();
+    assert_eq!((failed.passed, failed.figures, failed.failed.len()), (false, 0, 1));
+    assert!(failed.failed[0].contains("page.md/stores: Not a directory"), "{failed:?}");
+
+    // Nor do those of another program with the same name.
     let other = Calibration { program: found.program ^ 1, ..found };
     fs::write(&place, serde_json::to_vec(&other).unwrap()).unwrap();
     assert_eq!(named("cache"), None);

@@ -20,7 +20,7 @@ use crate::{
         result::{Calibration, Measurement, Outcome, Target},
         run::{
             self, find_rate,
-            job_messages::{self, Job},
+            job_messages::{self, Job, NO_OWN_DEVICE, Report},
             memory_limit::MemoryGroup,
             stored_calibration, verification,
         },
@@ -156,17 +156,36 @@ pub fn summary(figures: &[Figure]) -> Result<Calibration, Error> {
     // JSON has no infinite numbers. A metric whose error is infinite is one of `failed`.
     let worst = worst.filter(|figure| figure.error().is_finite());
     let worst = worst.max_by(|a, b| a.error().total_cmp(&b.error()));
-    let program = stored_calibration::program().map_err(in_file(Path::new("this program")))?;
     Ok(Calibration {
-        commit: option_env!("KVBENCH_COMMIT").map(Into::into),
-        program,
-        date: run::now(),
-        passed: failed.is_empty(),
         figures: figures.len(),
-        failed,
         undecided,
         worst_error: worst.map_or(0.0, Figure::error),
         worst_figure: worst.map(Figure::name).unwrap_or_default(),
+        ..of_this_program(failed)?
+    })
+}
+
+/// Returns the summary of a calibration that ended with an error, before its figures were judged.
+///
+/// # Errors
+///
+/// [`Error::File`] if this program's file cannot be read.
+pub fn summary_of_error(error: &Error) -> Result<Calibration, Error> {
+    of_this_program(vec![error.to_string()])
+}
+
+/// Returns a summary without figures, of which those named in `failed` are wrong.
+fn of_this_program(failed: Vec<String>) -> Result<Calibration, Error> {
+    Ok(Calibration {
+        commit: option_env!("KVBENCH_COMMIT").map(Into::into),
+        program: stored_calibration::program().map_err(in_file(Path::new("this program")))?,
+        date: run::now(),
+        passed: failed.is_empty(),
+        figures: 0,
+        failed,
+        undecided: Vec::new(),
+        worst_error: 0.0,
+        worst_figure: String::new(),
     })
 }
 
@@ -188,7 +207,7 @@ fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error
     let directory = job_messages::directory(&options.directory);
     let store = directory.join("store");
     let truth = Truth { record: directory.with_extension("record"), ..experiment.truth.clone() };
-    let place = Truth::place(&store);
+    let (place, foreign) = (Truth::place(&store), directory.with_extension("foreign"));
     let text = serde_json::to_vec(&truth).unwrap_or_default();
     fs::write(&place, text).map_err(in_file(&place))?;
     let target = experiment.cells.first().map(|cell| &cell.target);
@@ -213,7 +232,7 @@ fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error
     let unavailable = |text| Error::Unavailable { experiment: experiment.name.clone(), text };
     // The job has a group of its own; this one shows whether one can be made.
     drop(experiment.memory_limit.map(MemoryGroup::new).transpose().map_err(unavailable)?);
-    let writer = experiment.foreign_writes.then(|| ForeignWriter::start(&options.directory));
+    let writer = experiment.foreign_writes.then(|| ForeignWriter::start(foreign));
     let run = |job: &Job| job.run(&Cpus::default(), experiment.memory_limit);
     let searched =
         experiment.cells.first().and_then(|cell| Some((cell.workload.rate_goal?, cell.workload.seconds?)));
@@ -231,16 +250,28 @@ fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error
         // A missing file is reported when it is read below.
         let _ = fs::remove_file(path);
     }
-    if let Some(Outcome::Unsupported(text)) = reports.first().map(|report| &report.outcome) {
-        return Err(unavailable(text.clone()));
-    }
-    let outcomes = reports.into_iter().map(|report| report.outcome);
-    let not_measured = |text| Error::NotMeasured { experiment: experiment.name.clone(), text };
-    let measurements = outcomes.map(sound).collect::<Result<Vec<_>, _>>().map_err(not_measured)?;
+    let measurements = measurements(experiment, reports)?;
     let lines = lines.map_err(in_file(&truth.record))?;
     let records: Result<Vec<Record>, _> = lines.lines().map(serde_json::from_str).collect();
     let records = records.map_err(|error| in_file(&truth.record)(error.into()))?;
     Ok(Evidence { measurements, records, end })
+}
+
+/// Returns the measurements in `reports`.
+///
+/// # Errors
+///
+/// [`Error::Unavailable`] if no block device could be made, as on this machine none can be for a result, and
+/// [`Error::NotMeasured`] if a cell failed, or found nothing for any other reason.
+fn measurements(experiment: &Experiment, reports: Vec<Report>) -> Result<Vec<Measurement>, Error> {
+    let name = || experiment.name.clone();
+    if let Some(Outcome::Unsupported(text)) = reports.first().map(|report| &report.outcome)
+        && text.starts_with(NO_OWN_DEVICE)
+    {
+        return Err(Error::Unavailable { experiment: name(), text: text.clone() });
+    }
+    let sound = reports.into_iter().map(|report| sound(report.outcome));
+    sound.collect::<Result<_, _>>().map_err(|text| Error::NotMeasured { experiment: name(), text })
 }
 
 /// Writes to the disk of the stores, as by another program: a thread of this process writes until the value is dropped.
@@ -250,8 +281,9 @@ struct ForeignWriter {
 }
 
 impl ForeignWriter {
-    fn start(directory: &Path) -> Self {
-        let (stop, path) = (Arc::new(AtomicBool::new(false)), directory.join("foreign"));
+    /// Starts to write to `path`, which is removed at the end.
+    fn start(path: PathBuf) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
@@ -322,6 +354,27 @@ mod tests {
         assert_eq!(attempts("p99_us", [12.0, 9.0, 10.0]), (3, true));
         assert_eq!(attempts("p99_us", [12.0; 3]), (3, false));
         assert_eq!(attempts("operations", [12.0, 10.0, 10.0]), (1, false));
+    }
+
+    /// A machine without loop devices cannot check their figures; any other reason for no measurement is an error.
+    #[test]
+    fn only_a_missing_block_device_leaves_an_experiment_unchecked() {
+        let experiment = experiments::all().remove(0);
+        let error = |outcome| {
+            let report = Report { cell: "cell".into(), outcome };
+            measurements(&experiment, vec![report]).unwrap_err()
+        };
+        let unsupported = |text: &str| error(Outcome::Unsupported(text.into()));
+        let no_device = unsupported("no block device of its own: not root");
+        assert!(matches!(no_device, Error::Unavailable { .. }), "{no_device}");
+        for text in
+            ["no rate keeps p99<500 ms", "killed by the kernel at --memory-limit: it needs more memory"]
+        {
+            let error = unsupported(text);
+            assert!(matches!(&error, Error::NotMeasured { text: found, .. } if found == text), "{error}");
+        }
+        let failed = error(Outcome::Failed("no block device of its own".into()));
+        assert!(matches!(failed, Error::NotMeasured { .. }), "{failed}");
     }
 
     /// A value that is possible, but far from the truth on a busy machine, is neither verified nor wrong.

@@ -258,6 +258,7 @@ fn calibration(found: &Calibration) -> String {
             ({worst_figure})",
             worst_error * 100.0
         ),
+        false if *figures == 0 => format!("{date}: ended with an error: {}", failed.join(", ")),
         false => format!("{date}: {} of {figures} figures were wrong: {}", failed.len(), failed.join(", ")),
     }
 }

@@ -181,7 +181,8 @@ pub struct Calibration {
     pub passed: bool,
     /// Number of metrics that were checked.
     pub figures: usize,
-    /// Names of the metrics that were outside their allowed range.
+    /// Names of the metrics that were outside their allowed range; if the calibration ended with an error before it
+    /// checked any, that error.
     pub failed: Vec<String>,
     /// Names of the metrics that were in their allowed range, but so far from the expected value on a busy machine that
     /// they prove too little.

@@ -10,7 +10,7 @@ use super::{
     allocations, free_space, in_process,
     interleave::{pause_process, slice},
     interrupt,
-    job_messages::{Job, Report},
+    job_messages::{Job, NO_OWN_DEVICE, Report},
     memory_limit::MemoryGroup,
     over_wire, own_device, panics,
 };
@@ -191,7 +191,7 @@ pub fn serve() -> io::Result<()> {
                 own_device::mount_at(&job.directory, own_device::size_for(&job.cells), own.read_ahead_kib)
             })
         {
-            let reason = format!("no block device of its own: {reason}");
+            let reason = format!("{NO_OWN_DEVICE}: {reason}");
             return answer(job.cells.iter().map(|cell| Report {
                 cell: cell.id.clone(),
                 outcome: Outcome::Unsupported(reason.clone()),

@@ -105,6 +105,10 @@ impl Report {
     }
 }
 
+/// Start of the reason why cells are not supported that need a block device of their own, on a machine where none can be
+/// made.
+pub(in crate::bench) const NO_OWN_DEVICE: &str = "no block device of its own";
+
 /// Returns the path in `parent` of the directory that all jobs of this process use, one after the other.
 pub fn directory(parent: &Path) -> PathBuf {
     parent.join(format!("{DIRECTORY}{}", std::process::id()))
@@ -116,7 +120,8 @@ pub(in crate::bench) fn remove_leftovers(parent: &Path) {
     for path in leftovers(parent, DIRECTORY, "") {
         let _ = fs::remove_dir_all(path);
     }
-    for path in [".record", ".truth"].into_iter().flat_map(|suffix| leftovers(parent, DIRECTORY, suffix)) {
+    let beside = [".record", ".truth", ".foreign"].into_iter();
+    for path in beside.flat_map(|suffix| leftovers(parent, DIRECTORY, suffix)) {
         let _ = fs::remove_file(path);
     }
 }
