@@ -5,7 +5,7 @@ use crate::support::{KVBENCH, RunToEnd};
 use kvbench::{
     bench::{
         plan::suites,
-        result::{Cell, Run},
+        result::{Cell, Disturbance, Outcome, Run},
     },
     engine::Fsync,
 };
@@ -114,6 +114,50 @@ fn kvstore_bench_has_allocations_of_each_operation() {
     assert_eq!(operations(&run, |cell| cell.workload.name == "Get" && cell.target.store == "btree"), 4000);
 }
 
+#[test]
+fn kvstore_bench_has_latency_and_allocations_at_each_rate() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["kvstore-bench", "--keys", "400", "--stores", "btree", "--rates", "4000,8000"];
+    let (text, run) = done(dir.path(), &flags);
+    for row in ["Get at 4000/s", "Get at 8000/s"] {
+        let is_it = |cell: &&Cell| cell.row == row && cell.target.fsync == Some(Fsync::No) && !cell.reference;
+        let cell = run.cells.iter().find(is_it).unwrap();
+        let line = line(&text, &[&format!("Btree{row}"), "ours, fsync no"]);
+        let latency = run.measurements(&cell.id).next().unwrap().latency.mean_us * 1e3;
+        assert!((number(line[3]) - latency).abs() < 1.0, "{line:?}, not {latency}");
+        assert_eq!(line[4..], ["0", "0.00"], "{row}");
+    }
+}
+
+/// The table marks figures of disturbed measurements, and the remarks name limits and doubts.
+#[test]
+fn conditions_and_doubts_of_a_run_stand_beside_its_figures() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags =
+        ["smallnest", "--keys", "100", "--seconds", "0.05", "--stores", "map", "--cache-size", "16MiB"];
+    let (text, mut run) = done(dir.path(), &flags);
+    assert!(text.contains("\n--cache-size: 16.0 MiB.\n"), "{text}");
+    assert!(!text.contains("!:") && !text.contains("of it for each store"), "{text}");
+    run.environment.memory_limit_bytes = Some(512 << 20);
+    run.environment.foreign_limit = Some(0.1);
+    for sample in &mut run.samples {
+        sample.disturbance = Some(Disturbance { foreign: 0.4, stolen: 0.0 });
+        if let Outcome::Measured(measurement) = &mut sample.outcome {
+            measurement.warnings = vec!["latency is that of a queue".into()];
+        }
+    }
+    let text = kvbench::bench::reproduce::text(&run).unwrap();
+    assert!(text.contains(" of memory (512 MiB of it for each store), "), "{text}");
+    let ours = line(&text, &["get", "ours"]);
+    assert!(
+        ours.iter().any(|part| part.strip_suffix('!').is_some_and(|rate| number(rate) > 0.0)),
+        "{ours:?}"
+    );
+    assert!(text.contains("\nmap/memory, ours"), "no bar of ours: {text}");
+    assert!(text.contains("- !: other programs or virtual machines took more of the CPUs"), "{text}");
+    assert!(text.contains(": latency is that of a queue"), "{text}");
+}
+
 /// What is allocated in C is not seen; that is not "nothing".
 #[test]
 #[cfg(feature = "lmdb")]
@@ -130,6 +174,9 @@ fn smallnests_time_is_its_own() {
     let dir = tempfile::tempdir().unwrap();
     let flags = ["smallnest", "--keys", "200", "--seconds", "0.05", "--stores", "map"];
     let (text, run) = done(dir.path(), &flags);
+    let counts =
+        "Ours: 200 keys; the publication does not state its number. Our cells that end by time last 0.050 s.";
+    assert!(text.contains(counts), "{text}");
     let heads = text.lines().filter(|line| line.starts_with("## ")).collect::<Vec<_>>();
     assert_eq!(heads.len(), 5, "four tables and remarks: {heads:?}");
     let of = |section: usize, from: &str, case: &str, column: &str| {
@@ -229,6 +276,10 @@ fn redbs_table_is_whole() {
     larger.cells.iter_mut().for_each(|cell| cell.workload.keys = 3_000_000);
     let text = kvbench::bench::reproduce::text(&larger).unwrap();
     assert!(text.contains("1/1.67 of theirs (5,000,000)"), "{text}");
+    larger.cells.iter_mut().for_each(|cell| cell.workload.keys = 10_000_000);
+    let text = kvbench::bench::reproduce::text(&larger).unwrap();
+    assert!(text.contains("10,002,000 keys, 2.00 times the number of theirs (5,000,000)"), "{text}");
+    assert!(line(&text, &["bulk load", "published, each"]).contains(&"3.41 \u{b5}s"), "{text}");
 }
 
 #[test]
@@ -266,4 +317,8 @@ fn a_missing_engine_is_named() {
         text.contains("Left out: rocksdb: this build has no such store (cargo feature rocksdb)."),
         "{text}"
     );
+    let dir = tempfile::tempdir().unwrap();
+    let (text, _) = done(dir.path(), &["smallnest", "--keys", "10", "--seconds", "0.05", "--stores", "map"]);
+    let absent = text.lines().filter(|line| line.starts_with("- Published only, ")).collect::<Vec<_>>();
+    assert!(!absent[0].contains("rocksdb") && absent[1].contains("rocksdb"), "{absent:?}");
 }

@@ -5,7 +5,7 @@ use super::{
     measured::{NONE, OwnMetrics},
     published::Published,
 };
-use crate::bench::result::{Cell, comparability::Level, number_format};
+use crate::bench::result::{Cell, Measurement, comparability::Level, number_format};
 
 pub(super) fn layout(facts: &Published, ours: &OwnMetrics<'_>) -> String {
     let heads = ["Benchmark", "from", "N", "ns/op", "B/op", "allocs/op"];
@@ -26,15 +26,25 @@ pub(super) fn layout(facts: &Published, ours: &OwnMetrics<'_>) -> String {
 }
 
 fn line(ours: &OwnMetrics<'_>, cell: &Cell) -> Vec<String> {
-    // The next cell runs the same workload and counts the allocations.
-    let counted = ours.cells().skip_while(|other| other.id != cell.id).nth(1);
-    let counted = counted.filter(|other| other.workload.counts_allocations);
+    let is_same_work = |other: &&Cell| {
+        let work = &other.workload;
+        let names_it = work.name.strip_suffix(" allocations") == Some(&cell.workload.name);
+        names_it
+            && (work.counts_allocations, work.rate) == (true, cell.workload.rate)
+            && other.target == cell.target
+    };
+    let counted = ours.cells().find(is_same_work);
+    // At a rate, the time for an operation would only show that rate.
+    let time = |m: &Measurement| match cell.workload.rate {
+        Some(_) => m.latency.mean_us * 1e3,
+        None => m.seconds * 1e9 / m.operations as f64,
+    };
     let each = |total: Option<u64>, operations: u64| Some(total? as f64 / operations.max(1) as f64);
     vec![
         format!("{}{}", capitalized(&cell.target.store), cell.row),
         format!("ours, {}", Level::of(&cell.target).durability_words()),
         ours.figure(Some(cell), |m| Some(m.operations as f64), |count| format!("{count:.0}")),
-        ours.figure(Some(cell), |m| Some(m.seconds * 1e9 / m.operations as f64), |ns| format!("{ns:.0}")),
+        ours.figure(Some(cell), |m| Some(time(m)), |ns| format!("{ns:.0}")),
         ours.figure(counted, |m| each(m.allocated_bytes, m.operations), |bytes| format!("{bytes:.0}")),
         ours.figure(counted, |m| each(m.allocations, m.operations), number_format::digits),
     ]

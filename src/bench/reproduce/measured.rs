@@ -1,5 +1,6 @@
 //! Metrics of a run, found by row, column and fsync policy.
 
+use super::published::Published;
 use crate::{
     bench::{
         plan::{
@@ -14,30 +15,33 @@ use crate::{
 /// Text of a table cell without a value: a dash.
 pub(super) const NONE: &str = "\u{2013}";
 
+/// Mark of a value that was measured only while other programs or virtual machines took more of the processors than the
+/// run allows.
+pub(super) const DISTURBED: &str = "!";
+
 /// Run of a publication's experiment by kvbench, in which the layouts look up its metrics.
 pub(super) struct OwnMetrics<'r> {
     pub run: &'r Run,
-    /// Cells of the experiment with the publication's own numbers of keys and operations; empty if the experiment needs
-    /// a file.
+    /// Cells of the experiment with the publication's own numbers of keys and operations; empty if the publication does
+    /// not state them, or the experiment needs a file.
     theirs: Vec<Cell>,
 }
 
 impl<'r> OwnMetrics<'r> {
-    pub fn new(run: &'r Run, publication: &'static Suite) -> Self {
+    pub fn new(run: &'r Run, publication: &'static Suite, facts: &Published) -> Self {
         let options = Options { suite: Some(publication), ..Options::default() };
-        let theirs = suites::plan(&options).map(|plan| plan.cells).unwrap_or_default();
-        Self { run, theirs }
+        let plan = facts.states_keys.then(|| suites::plan(&options).ok()).flatten();
+        Self { run, theirs: plan.map(|plan| plan.cells).unwrap_or_default() }
     }
 
-    /// Returns the number of keys of this run and that of the publication, or `None` if this run has at least as many
-    /// or the publication's number is not known.
-    pub fn fewer_keys(&self) -> Option<(u64, u64)> {
-        let most = |cells: &[Cell]| {
-            let own = cells.iter().filter(|cell| !cell.reference);
-            own.map(|cell| cell.workload.most_keys()).max()
-        };
-        let (ours, theirs) = (most(&self.run.cells)?, most(&self.theirs)?);
-        (ours < theirs).then_some((ours, theirs))
+    /// Returns the largest number of keys of a cell of this run, or `None` if it has no cell.
+    pub fn keys(&self) -> Option<u64> {
+        most_keys(&self.run.cells)
+    }
+
+    /// Returns the publication's number of keys, or `None` if it is not known.
+    pub fn their_keys(&self) -> Option<u64> {
+        most_keys(&self.theirs)
     }
 
     /// Returns the number of operations that the publication's experiment has in the table row `row`, or `None` if it
@@ -67,8 +71,8 @@ impl<'r> OwnMetrics<'r> {
         self.cells().find(|cell| cell.row == row && cell.column == column && is_at(cell, durability))
     }
 
-    /// Returns the median of a metric over all repetitions of `cell`, formatted by `show`. Without one, returns `n/a`,
-    /// `failed`, `not yet` or [`NONE`].
+    /// Returns the median of a metric over all repetitions of `cell`, formatted by `show`, and [`DISTURBED`] if it comes
+    /// from disturbed ones. Without one, returns `n/a`, `failed`, `not yet` or [`NONE`].
     pub fn figure(
         &self,
         cell: Option<&Cell>,
@@ -86,10 +90,12 @@ impl<'r> OwnMetrics<'r> {
             return "failed".into();
         }
         let figures: Option<Vec<f64>> = self.run.measurements(&cell.id).map(of).collect();
-        figures.and_then(Spread::of).map_or(NONE.into(), |spread| show(spread.median))
+        let mark = if self.run.disturbed_part(&cell.id).is_some() { DISTURBED } else { "" };
+        figures.and_then(Spread::of).map_or(NONE.into(), |spread| show(spread.median) + mark)
     }
 
-    /// Returns, as sentences, the reasons why values of this run are missing, and the warnings about this machine.
+    /// Returns, as sentences, the reasons why values of this run are missing or doubtful, and the warnings about this
+    /// machine.
     pub fn remarks(&self) -> Vec<String> {
         let left_out = self.run.left_out.iter().map(|reason| format!("Left out: {reason}."));
         let timed = self.cells().filter(|cell| !cell.workload.counts_allocations);
@@ -99,9 +105,25 @@ impl<'r> OwnMetrics<'r> {
         let failed = failed.filter_map(|sample| Some((&sample.cell, sample.outcome.failure()?)));
         let failed = failed.map(|(cell, failure)| format!("failed, {cell}: {failure}."));
         let warnings = self.run.environment.warnings.iter().map(|warning| format!("Ours: {warning}."));
-        let all: Vec<_> = left_out.chain(unsupported).chain(failed).chain(warnings).collect();
+        let doubts = self.cells().flat_map(|cell| {
+            let own = self.run.measurements(&cell.id).flat_map(|measurement| &measurement.warnings);
+            own.map(move |warning| format!("Ours, {}: {warning}", cell.id))
+        });
+        let disturbed = self.cells().any(|cell| self.run.disturbed_part(&cell.id).is_some()).then(|| {
+            format!(
+                "{DISTURBED}: other programs or virtual machines took more of the CPUs than --foreign allows, in each \
+                 repetition. Measure it again on a quiet machine."
+            )
+        });
+        let missing = left_out.chain(unsupported).chain(failed);
+        let all: Vec<_> = missing.chain(disturbed).chain(doubts).chain(warnings).collect();
         distinct(all.iter().map(String::as_str)).into_iter().map(Into::into).collect()
     }
+}
+
+fn most_keys(cells: &[Cell]) -> Option<u64> {
+    let own = cells.iter().filter(|cell| !cell.reference);
+    own.map(|cell| cell.workload.most_keys()).max()
 }
 
 fn is_at(cell: &Cell, durability: Durability) -> bool {

@@ -17,9 +17,13 @@ mod ycsb;
 use crate::{
     bench::{
         plan::suites,
-        result::{Run, metric::Unit, number_format},
+        result::{
+            Run,
+            metric::Unit,
+            number_format::{self, distinct},
+        },
     },
-    engine::synthetic,
+    engine::{self, synthetic},
 };
 use measured::OwnMetrics;
 use published::{Layout, Published};
@@ -48,7 +52,7 @@ pub fn text(run: &Run) -> Result<String, Error> {
     let json = suite.published.ok_or_else(no_reproduction)?;
     let facts: Published =
         serde_json::from_str(json).map_err(|source| Error::Facts { publication: suite.word(), source })?;
-    let ours = OwnMetrics::new(run, suite);
+    let ours = OwnMetrics::new(run, suite, &facts);
     let tables = match facts.layout {
         Layout::Kvbench => tidwall_kvbench::layout(&facts, &ours),
         Layout::KvstoreBench => kvstore_bench::layout(&facts, &ours),
@@ -60,18 +64,21 @@ pub fn text(run: &Run) -> Result<String, Error> {
     Ok(head(&facts, run, &ours) + &tables + &foot(&facts, &ours))
 }
 
-/// Returns the head of the report: the experiment and its source; the machine and the versions of our run; and notes if
-/// our run has fewer keys or was stopped.
+/// Returns the head of the report: the experiment and its source; the machine and the versions of our run; its
+/// numbers of keys; and a note if it was stopped.
 fn head(facts: &Published, run: &Run, ours: &OwnMetrics<'_>) -> String {
     let mut text = format!("# {}\n\nPublished: {}. Date: {}.\n\n", facts.title, facts.source, facts.date);
     for line in &facts.experiment {
         let _ = writeln!(text, "- {line}");
     }
     let place = &run.environment;
-    let memory = place.memory_bytes.map_or("unknown".into(), number_format::size);
+    let mut memory = place.memory_bytes.map_or("unknown size".into(), number_format::size) + " of memory";
+    if let Some(limit) = place.memory_limit_bytes {
+        let _ = write!(memory, " ({} of it for each store)", number_format::size(limit));
+    }
     let _ = write!(
         text,
-        "\nOurs: {}, {} cores, {memory} of memory, {}, {} on {}; {}, kvbench {} ({}), median of {}.\n",
+        "\nOurs: {}, {} cores, {memory}, {}, {} on {}; {}, kvbench {} ({}), median of {}.\n",
         place.cpu.as_deref().unwrap_or("a processor of unknown name"),
         place.cores,
         place.system,
@@ -88,19 +95,55 @@ fn head(facts: &Published, run: &Run, ours: &OwnMetrics<'_>) -> String {
         .filter(|(store, _)| !synthetic::is_reference(store))
         .map(|(store, library)| format!("{store}: {library}"));
     let _ = writeln!(text, "Stores: {}.", libraries.collect::<Vec<_>>().join("; "));
-    if let Some((keys, theirs)) = ours.fewer_keys() {
-        let (keys_text, theirs_text) = (grouped(keys), grouped(theirs));
-        let part = number_format::short(Unit::Count, theirs as f64 / keys.max(1) as f64);
-        let _ = writeln!(
-            text,
-            "Ours: {keys_text} keys, 1/{part} of theirs ({theirs_text}). Totals differ for this reason alone; compare \
-             values per operation, and remember that small data fit in caches."
-        );
+    let caches =
+        ours.cells().map(|cell| &cell.target).filter(|target| target.persistent && target.program.is_none());
+    let caches =
+        distinct(caches.filter(|target| synthetic::info(&target.store).is_some()).map(|t| t.cache_bytes));
+    if !caches.is_empty() {
+        let _ = writeln!(text, "--cache-size: {}.", joined(caches.into_iter().map(number_format::size)));
     }
+    text.extend(counts(facts, ours));
     if !run.finished {
         text.push_str("The run was stopped: --resume completes it.\n");
     }
     text
+}
+
+/// Returns a line with the number of keys of our run, in relation to that of the publication, and one with the duration
+/// of cells that end by time.
+fn counts(facts: &Published, ours: &OwnMetrics<'_>) -> Option<String> {
+    let keys = ours.keys()?;
+    let mut text = format!("Ours: {} keys", grouped(keys));
+    match ours.their_keys() {
+        None if facts.states_keys => {}
+        None => text.push_str("; the publication does not state its number"),
+        Some(theirs) if theirs == keys => {}
+        Some(theirs) => {
+            let times =
+                |more: u64, fewer: u64| number_format::short(Unit::Count, more as f64 / fewer.max(1) as f64);
+            let (relation, effect) = match keys < theirs {
+                true => {
+                    (format!("1/{}", times(theirs, keys)), ", and remember that small data fit in caches")
+                }
+                false => (format!("{} times the number", times(keys, theirs)), ""),
+            };
+            let _ = write!(
+                text,
+                ", {relation} of theirs ({}). Totals differ for this reason alone; compare values per operation{effect}",
+                grouped(theirs)
+            );
+        }
+    }
+    let timed = ours.cells().filter(|cell| cell.workload.operations.is_none());
+    let seconds = distinct(timed.filter_map(|cell| cell.workload.seconds).map(number_format::digits));
+    if !seconds.is_empty() {
+        let _ = write!(text, ". Our cells that end by time last {} s", joined(seconds.into_iter()));
+    }
+    Some(text + ".\n")
+}
+
+fn joined(parts: impl Iterator<Item = String>) -> String {
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 fn grouped(number: u64) -> String {
@@ -112,9 +155,10 @@ fn grouped(number: u64) -> String {
 fn foot(facts: &Published, ours: &OwnMetrics<'_>) -> String {
     let mut text = String::from("\n## Remarks\n\n");
     let absent = facts.absent(&ours.stores());
-    // A store in memory is named `map/memory`.
-    let is_ours =
-        |name: &String| name.split('/').next().is_some_and(|store| synthetic::info(store).is_some());
+    // A store in memory is named `map/memory`. A build may lack a store; the run then says that it was left out.
+    let is_known =
+        |store: &str| synthetic::info(store).is_some() || engine::absent().any(|(name, _)| name == store);
+    let is_ours = |name: &String| name.split('/').next().is_some_and(is_known);
     let (unasked, unknown): (Vec<String>, Vec<String>) = absent.into_iter().partition(is_ours);
     for (why, names) in [("since kvbench has no such store", unknown), ("not measured in this run", unasked)]
     {

@@ -16,6 +16,8 @@ pub(super) struct Published {
     pub experiment: Vec<String>,
     /// Differences of kvbench's experiment from the published one, and known problems of the published results.
     pub remarks: Vec<String>,
+    /// `true` if the publication states its number of keys.
+    pub states_keys: bool,
     /// Layout in which the tables are shown beside the results of kvbench.
     pub layout: Layout,
     pub tables: Vec<Table>,

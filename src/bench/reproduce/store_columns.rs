@@ -3,7 +3,7 @@
 use super::{
     bar_chart,
     markdown_table::Grid,
-    measured::{NONE, OwnMetrics},
+    measured::{DISTURBED, NONE, OwnMetrics},
     published::{Published, Table},
 };
 use crate::{
@@ -32,7 +32,7 @@ struct StoreColumns<'f> {
     find: Find<'f>,
     show: Show<'f>,
     /// Function that formats the published value and the one of this run per operation; `None` if the table has no
-    /// lines with such values. Only redb's table has them, if this run has fewer keys than the publication.
+    /// lines with such values. Only redb's table has them, if this run has another number of keys than the publication.
     each: Option<FormatPair<'f>>,
 }
 
@@ -65,7 +65,7 @@ impl StoreColumns<'_> {
 
     /// Returns a bar chart for each row, with the published values and those of this run.
     fn charts(&self, title: &str) -> String {
-        let number = |text: &str| text.replace(',', "").parse::<f64>().ok();
+        let number = |text: &str| text.trim_end_matches(DISTURBED).replace(',', "").parse::<f64>().ok();
         let chart =
             |row: &&str| {
                 let mut bars = Vec::new();
@@ -198,7 +198,7 @@ pub(super) fn redb(facts: &Published, ours: &OwnMetrics<'_>) -> String {
         [published.unwrap_or_else(|| NONE.into()), own]
     };
     let layout = StoreColumns {
-        each: ours.fewer_keys().map(|_| -> FormatPair<'_> { &each }),
+        each: (ours.keys() != ours.their_keys()).then_some(&each),
         heading: "",
         rows: distinct(ours.cells().map(|cell| cell.row.as_str())),
         published: vec![("published", table)],
