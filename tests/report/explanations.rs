@@ -84,6 +84,7 @@ fn a_run_without_doubts_about_turns_says_so_once() {
         seed: 1,
         slices: Vec::new(),
         disturbance: Some(Disturbance { foreign: 0.5, stolen: 0.0 }),
+        attempts: 1,
         seconds: 1.0,
     }];
     let mut second = first.comparisons[0].clone();

@@ -242,6 +242,7 @@ fn an_interleaved_run_says_what_makes_it_doubtful() {
         seed: 1,
         slices: Vec::new(),
         disturbance: Some(Disturbance { foreign, stolen: 0.0 }),
+        attempts: 1,
         seconds: 1.0,
     };
     run.comparisons[0].blocks = vec![block(0.5), block(0.0), block(0.2)];
@@ -469,7 +470,7 @@ pub(crate) fn written_back(groups: Vec<Vec<usize>>) -> Run {
         // The machine is twice as fast while the second group is loaded.
         false => [(0, 0, 2000), (0, 1, 2000), (1, 0, 4000), (1, 2, 6000)].map(slice).to_vec(),
     };
-    let block = Block { seed: 0, slices, disturbance: None, seconds: 10.0 };
+    let block = Block { seed: 0, slices, disturbance: None, attempts: 1, seconds: 10.0 };
     (run.comparisons[0].groups, run.comparisons[0].blocks) = (groups, vec![block; CALM.len()]);
     run
 }

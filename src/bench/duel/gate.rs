@@ -15,9 +15,9 @@ use crate::bench::{
 const MAX_INCREASE: f64 = 0.01;
 /// Increase of a count per operation, as a fraction, that the confidence interval must exclude for a gate to be broken.
 const EXCLUDED: f64 = 0.005;
-/// Count per operation that is negligible: a store may do something now and then that no operation does.
+/// Count per batch of operations that is negligible: a store may do something now and then that no operation does.
 const NEGLIGIBLE: f64 = 0.001;
-/// Count per operation that is a loss if it was negligible before.
+/// Count per batch of operations that is a loss if it was negligible before.
 const NOTICEABLE: f64 = 0.01;
 /// Largest standard deviation between blocks, of the logarithm of the ratio of both programs' counts, for which a gate
 /// decides. It is that of the ratio, which each duel measures; that of a program against itself would need a second duel.
@@ -42,7 +42,8 @@ pub(super) fn judge(gate: Gate, run: &Run, comparison: &Comparison) -> GateVerdi
         Gate::WriteCalls => &WRITE_CALLS,
     };
     let title = metric.title;
-    let is_counted = cell(run, comparison, Side::New).is_none_or(|cell| match gate {
+    let measured = cell(run, comparison, Side::New);
+    let is_counted = measured.is_none_or(|cell| match gate {
         Gate::Allocations => cell.workload.counts_allocations,
         Gate::WriteCalls => cell.target.persistent,
     });
@@ -53,19 +54,31 @@ pub(super) fn judge(gate: Gate, run: &Run, comparison: &Comparison) -> GateVerdi
     if Side::BOTH.into_iter().any(|side| values(side).count() < FIRST_LOOK as usize) {
         return too_few(title);
     }
-    let [was_zero, is_zero] = Side::BOTH.map(|side| values(side).all(|(_, value)| value < NEGLIGIBLE));
-    match (was_zero, is_zero) {
-        (_, true) => return GateVerdict::Kept(format!("{title}: none now")),
-        (true, false) if values(Side::New).all(|(_, value)| value >= NOTICEABLE) => {
-            return GateVerdict::Broken(format!("{title}: none before, some now"));
-        }
-        (true, false) => return GateVerdict::CannotTell(format!("{title}: none before, hardly any now")),
-        (false, false) => {}
+    // A batch is one call of the engine, whose counts all its operations share.
+    let batch = measured.map_or(1.0, |cell| f64::from(cell.workload.batch.max(1)));
+    let of = |side| values(side).map(|(_, value)| value * batch).collect::<Vec<_>>();
+    let [old, new] = [Side::Old, Side::New].map(of);
+    if let Some(verdict) = without_ratio(title, &old, &new) {
+        return verdict;
     }
     let Some(Finding { pair, .. }) = Finding::of(run, comparison, metric) else { return too_few(title) };
     let [new, old] = [Side::New, Side::Old].map(|side| logarithms(run, comparison, side, metric));
     let ratios: Vec<f64> = new.iter().filter_map(|(block, new)| Some(new - old.get(block)?)).collect();
     decide(title, pair.ratio, pair.interval, &ratios)
+}
+
+/// Returns the verdict on the counts per batch in the blocks of both programs if one program has none, so that they have
+/// no ratio; otherwise `None`.
+fn without_ratio(title: &str, old: &[f64], new: &[f64]) -> Option<GateVerdict> {
+    let is_zero = |counts: &[f64]| counts.iter().all(|count| *count < NEGLIGIBLE);
+    match (is_zero(old), is_zero(new)) {
+        (_, true) => Some(GateVerdict::Kept(format!("{title}: none now"))),
+        (true, false) if new.iter().all(|count| *count >= NOTICEABLE) => {
+            Some(GateVerdict::Broken(format!("{title}: none before, some now")))
+        }
+        (true, false) => Some(GateVerdict::CannotTell(format!("{title}: none before, hardly any now"))),
+        (false, false) => None,
+    }
 }
 
 /// Returns the verdict on a count that too few blocks have.
@@ -112,6 +125,22 @@ mod tests {
         // A count of 0 in one program has no ratio, so of five blocks four may remain.
         let few = decide("calls", 1.2, (1.2, 1.2), &[0.0; 4]);
         assert_eq!(few, GateVerdict::CannotTell("calls: not measured in 5 blocks".into()));
+    }
+
+    /// Counts of one call of the engine per batch are no zeros, however many operations a batch has.
+    #[test]
+    fn only_counts_below_one_in_a_thousand_batches_have_no_ratio() {
+        let word = |old, new| match without_ratio("calls", &[old; 5], &[new; 5]) {
+            None => "ratio",
+            Some(GateVerdict::Kept(_)) => "kept",
+            Some(GateVerdict::Broken(_)) => "broken",
+            Some(GateVerdict::CannotTell(_)) => "cannot tell",
+        };
+        assert_eq!(word(1.0, 2.0), "ratio");
+        assert_eq!(word(0.002, 0.004), "ratio");
+        assert_eq!(word(2.0, 0.0005), "kept");
+        assert_eq!(word(0.0005, 1.0), "broken");
+        assert_eq!(word(0.0005, 0.005), "cannot tell");
     }
 
     #[test]

@@ -110,6 +110,11 @@ impl Workload {
         mean(self.key_bytes) + mean(self.value_bytes)
     }
 
+    /// Returns the number of pairs that have 64 MiB, the most of a batch of the load.
+    pub fn pairs_of_load_batch(&self) -> f64 {
+        LOAD_BATCH_BYTES / self.pair_bytes().max(1.0)
+    }
+
     /// Returns the workload of the load phase: inserts every key once, by one thread, in batches of 1000 pairs, or of
     /// fewer that have 64 MiB.
     pub fn load(&self) -> Workload {
@@ -117,7 +122,7 @@ impl Workload {
             name: "load".into(),
             mix: [(Operation::Insert, 1.0)].into(),
             threads: 1,
-            batch: (LOAD_BATCH_BYTES / self.pair_bytes().max(1.0)).clamp(1.0, 1000.0) as u32,
+            batch: self.pairs_of_load_batch().clamp(1.0, 1000.0) as u32,
             seconds: None,
             operations: Some(self.keys),
             warmup_seconds: 0.0,

@@ -46,17 +46,21 @@ impl Comparison {
             .map_or(FIRST_LOOK, |noise| noise.blocks(self.margin, stores.len(), self.others_in_family))
     }
 
-    /// Returns about how many seconds the pilot and `blocks` blocks take: at the mean of the measured blocks or, before
-    /// the first one, at the rates of the pilot.
-    #[expect(clippy::cast_precision_loss, reason = "a number of blocks")]
+    /// Returns the mean time in seconds of a measurement of a block, also of those that were repeated because of other
+    /// processes; `None` before the first block.
+    pub fn seconds_of_measurement(&self) -> Option<f64> {
+        let seconds: f64 = self.blocks.iter().map(|block| block.seconds).sum();
+        let measurements: u32 = self.blocks.iter().map(|block| block.attempts).sum();
+        (measurements > 0).then(|| seconds / f64::from(measurements))
+    }
+
+    /// Returns about how many seconds the pilot and `blocks` blocks take, each measured once: in the mean time so far or,
+    /// before the first block, at the rates of the pilot.
     pub fn seconds_of(&self, blocks: u32) -> f64 {
-        let measured: f64 = self.blocks.iter().map(|block| block.seconds).sum();
         let pilot = self.slicing.as_ref();
-        let each = match self.blocks.len() {
-            // The verification at the end of a block takes half as long as its loads.
-            0 => pilot.map_or(0.0, |pilot| 1.5 * pilot.load_seconds + pilot.block_seconds()),
-            count => measured / count as f64,
-        };
+        // The verification at the end of a block takes half as long as its loads.
+        let forecast = || pilot.map_or(0.0, |pilot| 1.5 * pilot.load_seconds + pilot.block_seconds());
+        let each = self.seconds_of_measurement().unwrap_or_else(forecast);
         pilot.map_or(0.0, |pilot| pilot.seconds) + f64::from(blocks) * each
     }
 

@@ -52,6 +52,11 @@ pub struct Comparison {
     pub others_in_family: usize,
 }
 
+/// Returns the number of measurements of a block in older result files, which do not have it.
+const fn once() -> u32 {
+    1
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &usize) -> bool {
     *number == 0
@@ -163,6 +168,9 @@ pub struct Block {
     /// Share of the CPU time that other processes and virtual machines took during the block; absent if unknown.
     #[serde(default)]
     pub disturbance: Option<Disturbance>,
+    /// Number of measurements of the block, of which the least disturbed one is kept.
+    #[serde(default = "once")]
+    pub attempts: u32,
     /// Duration of the block in seconds, with loads, verification, and attempts that other processes disturbed.
     pub seconds: f64,
 }
@@ -560,7 +568,7 @@ mod tests {
         let slices = [(0, 1, 100), (0, 0, 300), (1, 1, 200), (1, 2, 600), (1, 3, 200)].map(slice).into();
         let comparison = Comparison {
             groups: vec![vec![1, 0], vec![1, 2, 3]],
-            blocks: vec![Block { seed: 0, slices, disturbance: None, seconds: 1.0 }],
+            blocks: vec![Block { seed: 0, slices, disturbance: None, attempts: 1, seconds: 1.0 }],
             ..Comparison::new("custom".into(), ["a", "anchor", "b", "c"].map(str::to_owned).into())
         };
         let rates = comparison.rates(&[0, 1, 2, 3]);

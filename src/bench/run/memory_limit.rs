@@ -202,8 +202,14 @@ fn delegate(parent: &Path) -> io::Result<()> {
     }
     let leaf = parent.join(DRIVER);
     fs::create_dir_all(&leaf)?;
-    fs::write(leaf.join("cgroup.procs"), std::process::id().to_string())?;
-    fs::write(&control, "+memory")
+    let enter = |group: &Path| fs::write(group.join("cgroup.procs"), std::process::id().to_string());
+    let enabled = enter(&leaf).and_then(|()| fs::write(&control, "+memory"));
+    if enabled.is_err() {
+        // Another process is in `parent` as well. An error leaves nothing behind; the first one counts.
+        let _ = enter(parent);
+        let _ = fs::remove_dir(&leaf);
+    }
+    enabled
 }
 
 /// Returns the control groups below which a group may be created, best first: that of this process, which may have been

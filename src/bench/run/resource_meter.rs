@@ -26,8 +26,8 @@ pub(super) struct Meter<'m> {
     /// Files of the store; `None` if it has none, or they are unknown.
     files: Option<&'m Files>,
     settle: Settle<'m>,
-    /// `true` if `settle` makes the store do its deferred work; `false` for a server that has no command for that.
-    is_awaited: bool,
+    /// Reason why the time to quiesce is not that of the store's own deferred work; `None` if it is.
+    not_own_settling: Option<&'static str>,
     /// Memory of the process before it opened the engine, which is subtracted.
     base: Memory,
     before: RefCell<Option<Before>>,
@@ -46,7 +46,11 @@ const WRITTEN_BACK: &str =
     "the store did its deferred work after each of its slices, so little is left for the end";
 
 /// Reason why the time to quiesce is absent for an external server, and for a server of another program.
-const NOT_AWAITED: &str = "kvbench waits only for the deferred work of the kvbench servers that it starts";
+pub(super) const NOT_AWAITED: &str =
+    "kvbench waits only for the deferred work of the kvbench servers that it starts";
+
+/// Reason why the time to quiesce is absent for stores that take turns.
+pub(super) const IN_TURNS: &str = "stores that take turns share a file system: the first one to quiesce writes back what all of them have written";
 
 /// Reason why sizes are absent after writes until a time was up.
 const TIMED: &str =
@@ -75,8 +79,8 @@ pub(super) struct CellUsage {
     mapped_bytes: Option<u64>,
     live: Option<FileSize>,
     settled: Option<FileSize>,
-    /// Time until the store had quiesced, in seconds; `None` if its deferred work was not awaited.
-    settle_seconds: Option<f64>,
+    /// Time until the store had quiesced, in seconds, or the reason why it is absent.
+    settle_seconds: Result<f64, &'static str>,
     /// `true` if the store did its deferred work in the course of the measurement too, after slices.
     is_written_back: bool,
 }
@@ -87,7 +91,7 @@ impl<'m> Meter<'m> {
             pid,
             files,
             settle,
-            is_awaited: true,
+            not_own_settling: None,
             base,
             before: RefCell::default(),
             live: Slot::default(),
@@ -99,9 +103,9 @@ impl<'m> Meter<'m> {
         }
     }
 
-    /// Returns this meter, with `is_awaited` set to `false` if the server has no command to do its deferred work.
-    pub fn awaiting(self, is_awaited: bool) -> Self {
-        Self { is_awaited, ..self }
+    /// Returns this meter, which leaves the time to quiesce out for the given reason, if there is one.
+    pub fn without_settle_time(self, not_own_settling: Option<&'static str>) -> Self {
+        Self { not_own_settling, ..self }
     }
 
     /// Returns the resources used so far by the process. The first call is made before the measurement and is the same
@@ -146,7 +150,11 @@ impl<'m> Meter<'m> {
     pub fn finish(self, after: &ProcessUsage) -> Result<CellUsage, String> {
         let begin = Instant::now();
         self.settle()?;
-        let settle_seconds = self.is_awaited.then(|| begin.elapsed().as_secs_f64());
+        let is_written_back = self.has_drained.get();
+        let settle_seconds = match is_written_back.then_some(WRITTEN_BACK).or(self.not_own_settling) {
+            Some(reason) => Err(reason),
+            None => Ok(begin.elapsed().as_secs_f64()),
+        };
         if let Some(text) = self.failure.take() {
             return Err(text);
         }
@@ -166,7 +174,7 @@ impl<'m> Meter<'m> {
             live: self.live.get(),
             settled: self.files.map(Files::size),
             settle_seconds,
-            is_written_back: self.has_drained.get(),
+            is_written_back,
         })
     }
 
@@ -242,15 +250,13 @@ impl CellUsage {
                 measurement.device_read_bytes_per_get = Some(per_get(device.read_bytes));
                 measurement.device_reads_per_get = Some(per_get(device.reads));
             }
-            if self.settle_seconds.is_none() {
-                measurement.unmeasured.insert("settle_seconds".into(), NOT_AWAITED.into());
-                measurement.live_size = self.live;
-            } else if self.is_written_back {
-                for metric in ["settle_seconds", "live_bytes"] {
-                    measurement.unmeasured.insert(metric.into(), WRITTEN_BACK.into());
-                }
+            measurement.settle_seconds = self.settle_seconds.ok();
+            if let Err(reason) = self.settle_seconds {
+                measurement.unmeasured.insert("settle_seconds".into(), reason.into());
+            }
+            if self.is_written_back {
+                measurement.unmeasured.insert("live_bytes".into(), WRITTEN_BACK.into());
             } else {
-                measurement.settle_seconds = self.settle_seconds;
                 measurement.live_size = self.live;
             }
             if let Some(size) = self.settled {
@@ -346,17 +352,19 @@ mod tests {
         assert!(used.written.unwrap_err().contains("sockets"));
     }
 
-    /// The last slice's deferred work is done before the measurement ends.
+    /// The last slice's deferred work is done before the measurement ends. Without write-back, the dirty pages of all stores
+    /// that took turns are written at its end.
     #[test]
-    fn time_and_size_before_the_quiescing_are_left_out_after_write_back() {
+    fn time_and_size_before_the_quiescing_are_left_out_in_turns() {
         let options = Options { suite: suites::find("smallnest"), keys: Some(1000), ..Options::default() };
         let cells = suites::plan(&options).unwrap().cells;
         let mut cell = cells[0].clone();
         cell.target.persistent = true;
         let directory = tempfile::tempdir().unwrap();
         let files = Files::of(directory.path());
-        let measured = |is_written_back: bool| {
+        let measured = |in_turns, is_written_back: bool| {
             let meter = Meter::new(None, Some(&files), &|| Ok(()), Memory::default());
+            let meter = meter.without_settle_time(in_turns);
             meter.read();
             if is_written_back {
                 meter.drain().unwrap();
@@ -367,11 +375,16 @@ mod tests {
             used.charge(std::slice::from_mut(&mut measurement), std::slice::from_ref(&cell), 1);
             measurement
         };
-        for (is_written_back, is_measured) in [(false, true), (true, false)] {
-            let Measurement { settle_seconds, live_size, unmeasured, .. } = measured(is_written_back);
-            assert_eq!((settle_seconds.is_some(), live_size.is_some()), (is_measured, is_measured));
-            for metric in ["settle_seconds", "live_bytes"] {
-                assert_eq!(unmeasured.contains_key(metric), is_written_back, "{metric}");
+        for (in_turns, is_written_back, known) in [
+            (None, false, [true, true]),
+            (Some(IN_TURNS), false, [false, true]),
+            (Some(IN_TURNS), true, [false, false]),
+        ] {
+            let Measurement { settle_seconds, live_size, unmeasured, .. } =
+                measured(in_turns, is_written_back);
+            assert_eq!([settle_seconds.is_some(), live_size.is_some()], known);
+            for (metric, is_known) in ["settle_seconds", "live_bytes"].into_iter().zip(known) {
+                assert_eq!(unmeasured.contains_key(metric), !is_known, "{metric}");
             }
         }
     }
@@ -385,7 +398,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let files = Files::of(directory.path());
         for known in [None, Some(&files)] {
-            let meter = Meter::new(None, known, &|| Ok(()), Memory::default()).awaiting(false);
+            let meter =
+                Meter::new(None, known, &|| Ok(()), Memory::default()).without_settle_time(Some(NOT_AWAITED));
             meter.read();
             let after = meter.read();
             let used = meter.finish(&after).unwrap();

@@ -251,7 +251,8 @@ impl MeasuredStore<'_> {
         bench.soak = soak.as_ref();
         let workloads: Vec<_> = cells.iter().map(|cell| &cell.workload).collect();
         let settle = settle(engine);
-        let meter = Meter::new(Some(std::process::id()), self.files, &settle, self.base);
+        let meter = Meter::new(Some(std::process::id()), self.files, &settle, self.base)
+            .without_settle_time(self.in_slices.then_some(resource_meter::IN_TURNS));
         let phases = match self.in_slices {
             true => vec![slices::serve(&bench, &first.workload, &meter)],
             false => bench.run(&workloads, || meter.read()),
@@ -315,10 +316,11 @@ impl MeasuredStore<'_> {
     /// Measures a cell that removes keys by `remove`, compares the number of remaining keys with the expected one, and
     /// adds the cell's report.
     fn removed(&mut self, cell: &Cell, remove: retain_pop::Remove) -> Result<(), String> {
-        let content =
-            retain_pop::Content { data: self.data, live: self.live, sync: self.policy == Fsync::Always };
+        let content = retain_pop::Content::new(self.data, self.live, self.policy);
         let before = self.live.count();
         let mut measurement = remove(self.opened.engine(), &content, &cell.workload)?;
+        // The store may be closed next, which must not take the time of its deferred work.
+        resource_meter::settle(self.files, &settle(self.opened.engine()))?;
         compare_count(&mut measurement, &self.opened.engine().count(), self.live.count());
         self.push_step(cell, measurement, before);
         Ok(())

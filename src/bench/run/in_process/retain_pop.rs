@@ -7,15 +7,19 @@ use crate::{
         data::{Data, key_ledger::KeyLedger},
         result::{Measurement, Workload},
     },
-    engine::{self, Batch, Engine, KeyRange},
+    engine::{self, Batch, Engine, Fsync, KeyRange},
+    store::pause_aware_clock::EverySecond,
 };
-use std::{ops::ControlFlow, time::Instant};
+use std::{cell::RefCell, ops::ControlFlow, time::Instant};
 
-/// Pairs that an engine should hold, and `true` in `sync` if each commit is synced.
+/// Pairs that an engine should hold, and the syncs of its removals.
 pub(super) struct Content<'c> {
-    pub data: &'c Data,
-    pub live: &'c KeyLedger,
-    pub sync: bool,
+    data: &'c Data,
+    live: &'c KeyLedger,
+    /// `true` if each commit is synced.
+    sync: bool,
+    /// Time of the next sync under `everysec`; `None` under other policies.
+    every_second: RefCell<Option<EverySecond>>,
 }
 
 /// A function that removes keys and measures the time.
@@ -61,7 +65,12 @@ pub(super) fn pop(
     Ok(Measurement { operations: popped, ..once(begin) })
 }
 
-impl Content<'_> {
+impl<'c> Content<'c> {
+    pub fn new(data: &'c Data, live: &'c KeyLedger, policy: Fsync) -> Self {
+        let every_second = (policy == Fsync::EverySec).then(EverySecond::start);
+        Self { data, live, sync: policy == Fsync::Always, every_second: RefCell::new(every_second) }
+    }
+
     /// Returns the numbers of the first `most` keys for which `is_meant` returns `true`, in the engine's
     /// order.
     fn numbers(
@@ -89,6 +98,18 @@ impl Content<'_> {
     fn delete(&self, engine: &dyn Engine, numbers: &[u64], batch: u32) -> Result<(), String> {
         for part in numbers.chunks(batch.max(1) as usize) {
             self.delete_together(engine, part).map_err(|error| format!("write: {error}"))?;
+            self.sync_if_due(engine).map_err(|error| format!("sync: {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// Syncs the engine under `everysec` if a second has passed since the previous sync. This thread makes all writes, so
+    /// it needs no other one for the syncs.
+    fn sync_if_due(&self, engine: &dyn Engine) -> engine::Result<()> {
+        let mut every_second = self.every_second.borrow_mut();
+        if every_second.as_ref().is_some_and(|schedule| schedule.remaining().is_zero()) {
+            engine.sync()?;
+            *every_second = Some(EverySecond::start());
         }
         Ok(())
     }

@@ -57,7 +57,6 @@ fn warm_up_operations(slicing: &Slicing, seconds: f64, store: usize) -> Option<u
 
 /// Lets the stores take turns, one slice each in random order, until each has done its work. Returns a record of each
 /// slice. A store that fails has no further turns.
-#[expect(clippy::cast_precision_loss, reason = "seconds")]
 pub fn run_block<S: Sliced>(stores: &mut [S], slicing: &Slicing, random: &mut SmallRng) -> Vec<SliceRecord> {
     let length = nanoseconds(slicing.slice_seconds);
     let writes_back =
@@ -77,10 +76,11 @@ pub fn run_block<S: Sliced>(stores: &mut [S], slicing: &Slicing, random: &mut Sm
             let Some(report) = sliced.run(slice) else { return false };
             let goes_on = left.subtract(&report);
             let has_rate = |record: &SliceRecord| record.store == sliced.number() && record.operations > 0;
-            // A store whose work ends within the discarded time has a rate too, that of half of its last slice.
+            // A store whose work ends within the discarded time has a rate too, that of half of its last slice: in whole
+            // milliseconds, as operations are counted.
             let discarded = match goes_on || records.iter().any(has_rate) {
-                true => slicing.discarded_seconds,
-                false => slicing.discarded_seconds.min(report.nanoseconds as f64 / 2e9),
+                true => nanoseconds(slicing.discarded_seconds),
+                false => nanoseconds(slicing.discarded_seconds).min(report.nanoseconds / 2 / BIN * BIN),
             };
             records.push(record(sliced.number(), &report, discarded));
             for _ in 0..more_slices(sliced.number()) {
@@ -140,12 +140,11 @@ impl Left {
     }
 }
 
-/// Returns the record of a slice of the store with the number `store`. Operations that end in the first
-/// `discarded_seconds` do not count, nor does the time until the last of them ends, in whole milliseconds. Nothing counts
-/// of a slice that is less than twice as long as `discarded_seconds`.
+/// Returns the record of a slice of the store with the number `store`. Operations that end in the first `discarded`
+/// nanoseconds do not count, nor does the time until the last of them ends, in whole milliseconds. Nothing counts of a
+/// slice that is less than twice as long.
 #[expect(clippy::cast_precision_loss, reason = "seconds")]
-fn record(store: usize, report: &SliceReport, discarded_seconds: f64) -> SliceRecord {
-    let discarded = nanoseconds(discarded_seconds);
+fn record(store: usize, report: &SliceReport, discarded: u64) -> SliceRecord {
     let bins = usize::try_from(discarded.div_ceil(BIN)).unwrap_or(usize::MAX);
     // Time counts from the end of an operation: one that began before would otherwise count as a whole.
     let ended = report.bins.iter().take(bins).rposition(|done| *done > 0).map_or(0, |last| last + 1);
@@ -266,10 +265,10 @@ pub mod tests {
         // Operations of 7 ms: the second one ends after the 10 ms that are discarded.
         let bins: Vec<u64> = (1..=98).map(|millisecond| u64::from(millisecond % 7 == 0)).collect();
         let report = SliceReport { nanoseconds: 98 * BIN, bins, longest: 7 * BIN, ..SliceReport::default() };
-        let counted = record(0, &report, 0.01);
+        let counted = record(0, &report, 10 * BIN);
         assert_eq!((counted.operations, counted.discarded_operations), (13, 1));
         assert!((counted.seconds - 0.091).abs() < 1e-9, "{counted:?}");
-        let short = record(0, &report, 0.06);
+        let short = record(0, &report, 60 * BIN);
         assert_eq!((short.operations, short.discarded_operations), (0, 14));
         assert!(short.seconds.abs() < 1e-9, "{short:?}");
     }
@@ -319,6 +318,27 @@ pub mod tests {
         let slicing = slicing(Work::Operations(6_000));
         let records = run_block(&mut stores, &slicing, &mut SmallRng::seed_from_u64(1));
         assert_eq!((sum(&records, 0), sum(&records, 1)), ((3_000, 0.003), (5_000, 0.05)), "{records:?}");
+        // An odd number of milliseconds and nanoseconds, and a single millisecond.
+        for (operations, counted, seconds) in [(7_000, 4_000, 0.004_000_001), (500, 500, 0.001_000_001)] {
+            let slicing = Slicing { work: Work::Operations(operations), ..slicing.clone() };
+            let mut stores = [Late(FakeStore::new(0, 1000, 0))];
+            let records = run_block(&mut stores, &slicing, &mut SmallRng::seed_from_u64(1));
+            assert_eq!(sum(&records, 0), (counted, seconds), "{records:?}");
+        }
+    }
+
+    /// Store whose slices last a nanosecond longer.
+    struct Late(FakeStore);
+
+    impl Sliced for Late {
+        fn number(&self) -> usize {
+            self.0.number()
+        }
+
+        fn run(&mut self, slice: Slice) -> Option<SliceReport> {
+            let report = self.0.run(slice)?;
+            Some(SliceReport { nanoseconds: report.nanoseconds + 1, ..report })
+        }
     }
 
     #[test]
@@ -335,7 +355,7 @@ pub mod tests {
                 slices.iter().all(|slice| slice.write_back_seconds.is_some() == is_written),
                 "{slices:?}"
             );
-            let block = Block { seed: 0, slices, disturbance: None, seconds: 0.0 };
+            let block = Block { seed: 0, slices, disturbance: None, attempts: 1, seconds: 0.0 };
             let (with, without) = (block.rate(0).unwrap(), block.rate_without_write_back(0).unwrap());
             assert!((without - 1e6).abs() < 1.0, "{without}");
             // Write-back takes half of the time of the operations.

@@ -408,7 +408,9 @@ impl Controller<'_> {
         let seed = stopping_rule::seed(self.options.seed, Some(number));
         let limit = self.options.conditions.foreign_limit.unwrap_or(f64::INFINITY);
         let attempts = stopping_rule::attempts(comparison, self.limits.budget_seconds, self.attempts);
+        let mut measurements = 0;
         let measured = interference::least_disturbed(limit, attempts, || {
+            measurements += 1;
             let measured = self.measure_block(run, comparison, stores, slicing, seed);
             // A failure is reported, however disturbed the block was.
             let is_final = interrupt::received().is_some() || measured.has_failed();
@@ -422,19 +424,19 @@ impl Controller<'_> {
         let is_disturbed = measured.disturbed_part() > limit;
         let Measured { slices, mut reports, disturbance } = measured;
         self.attempts = if is_disturbed { 1 } else { interference::ATTEMPTS };
-        let block = Block { seed, slices, disturbance, seconds: began.elapsed().as_secs_f64() };
+        let seconds = began.elapsed().as_secs_f64();
+        let block = Block { seed, slices, disturbance, attempts: measurements, seconds };
         for report in &mut reports {
-            let store = comparison.cells.iter().position(|cell| *cell == report.cell);
-            if let (Outcome::Measured(measurement), Some(rate)) =
-                (&mut report.outcome, store.and_then(|store| comparison.rate(&block, store)))
-            {
+            let Some(store) = comparison.cells.iter().position(|cell| *cell == report.cell) else { continue };
+            let Outcome::Measured(measurement) = &mut report.outcome else { continue };
+            if let Some(rate) = comparison.rate(&block, store) {
                 measurement.throughput = rate;
-                if store.is_some_and(|store| slicing.work_of(store) != slicing.work) {
-                    resource_meter::drop_sizes(
-                        measurement,
-                        "written less than the other stores of the comparison, which are far faster",
-                    );
-                }
+            }
+            if slicing.work_of(store) != slicing.work {
+                resource_meter::drop_sizes(
+                    measurement,
+                    "written less than the other stores of the comparison, which are far faster",
+                );
             }
         }
         record(run, reports, u32::try_from(number).unwrap_or(u32::MAX), disturbance);

@@ -517,7 +517,7 @@ mod tests {
         assert_eq!(slicing.slice_seconds, 2.0);
         assert!(slicing.discarded_seconds > 0.1, "{slicing:?}");
         let slices = run_block(&mut stores, &slicing, &mut SmallRng::seed_from_u64(1));
-        let block = Block { seed: 0, slices, disturbance: None, seconds: 0.0 };
+        let block = Block { seed: 0, slices, disturbance: None, attempts: 1, seconds: 0.0 };
         for number in [0, 1] {
             assert!(block.rate(number).is_some_and(|rate| rate > 0.9e6), "{block:?}");
         }

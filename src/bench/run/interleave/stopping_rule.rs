@@ -65,17 +65,11 @@ pub fn attempts(comparison: &Comparison, budget: f64, wanted: usize) -> usize {
     }
 }
 
-/// Returns the number of further blocks for which the budget of time (in seconds) suffices, if each takes the mean time
-/// of the measured ones; 0 before the first block.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "blocks"
-)]
+/// Returns the number of further blocks for which the budget of time (in seconds) suffices, if each is measured once, in
+/// the mean time of the measurements so far; 0 before the first block.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "blocks")]
 fn affordable(comparison: &Comparison, budget: f64) -> u32 {
-    let blocks: f64 = comparison.blocks.iter().map(|block| block.seconds).sum();
-    let mean = blocks / comparison.blocks.len() as f64;
+    let Some(mean) = comparison.seconds_of_measurement() else { return 0 };
     let left = (budget - comparison.seconds()) / mean;
     if left > 0.0 { left as u32 } else { 0 }
 }
@@ -173,7 +167,7 @@ mod tests {
                 [(0, 0.0), (1, loss)].map(|(number, loss)| Noisy::new(number, loss, 0.0184, &mut random));
             let slicing = comparison.slicing.clone().unwrap();
             let slices = run_block(&mut stores, &slicing, &mut random);
-            let block = Block { seed, slices, disturbance: None, seconds: 10.0 };
+            let block = Block { seed, slices, disturbance: None, attempts: 1, seconds: 10.0 };
             comparison.blocks.push(block);
         }
     }
@@ -233,10 +227,30 @@ mod tests {
     fn a_disturbed_block_is_measured_again_as_often_as_the_budget_allows() {
         let mut comparison = comparison(Work::Seconds(1.0));
         assert_eq!(attempts(&comparison, 25.0, 3), 3);
-        comparison.blocks.push(Block { seed: 0, slices: Vec::new(), disturbance: None, seconds: 10.0 });
+        comparison.blocks.push(Block {
+            seed: 0,
+            slices: Vec::new(),
+            disturbance: None,
+            attempts: 1,
+            seconds: 10.0,
+        });
         for (budget, most) in [(20.0, 1), (39.0, 1), (40.0, 2), (1e6, 3)] {
             assert_eq!(attempts(&comparison, budget, 3), most, "{budget}");
         }
+    }
+
+    /// After a disturbed block, the next one is measured once.
+    #[test]
+    fn measurements_that_were_repeated_do_not_lengthen_the_blocks_to_come() {
+        let mut comparison = comparison(Work::Seconds(1.0));
+        let block = Block { seed: 0, slices: Vec::new(), disturbance: None, attempts: 3, seconds: 30.0 };
+        comparison.blocks.push(block);
+        let began = comparison.seconds();
+        assert_eq!(affordable(&comparison, began + 25.0), 2);
+        assert_eq!(next(&mut comparison, &[0, 1], limits(began + 25.0)), None);
+        assert_eq!(next(&mut comparison, &[0, 1], limits(began + 9.0)), Some(End::Budget));
+        let pilot = comparison.seconds() - 30.0;
+        assert!((comparison.seconds_of(2) - pilot - 20.0).abs() < 1e-9);
     }
 
     #[test]

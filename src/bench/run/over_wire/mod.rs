@@ -14,7 +14,7 @@ use super::{
     job_messages::{Job, Report, unsynced},
     phase_result,
     process_usage::{Memory, ProcessUsage},
-    resource_meter::{Meter, drop_unequal_sizes},
+    resource_meter::{IN_TURNS, Meter, NOT_AWAITED, drop_unequal_sizes},
     verification::{Verified, compare_count},
 };
 use crate::bench::{
@@ -27,7 +27,7 @@ use server::Server;
 pub(super) use server::{check_target, empty_target, kill_server};
 use std::{sync::Arc, time::Instant};
 
-/// Pipeline depth of each client while keys are loaded or verified; [`LOAD_CLIENTS`] is the number of clients.
+/// Largest pipeline depth of each client while keys are loaded or verified; [`LOAD_CLIENTS`] is the number of clients.
 const LOAD_PIPELINE: u32 = 256;
 const LOAD_CLIENTS: u32 = 8;
 
@@ -94,7 +94,8 @@ fn step(
     let (live, keys_before) = (&bench.live, bench.live.count());
     let settle = || server.settle();
     let meter = Meter::new(server.pid, server.files.as_ref(), &settle, Memory::default());
-    let meter = meter.awaiting(server.settles());
+    let not_own_settling = if server.settles() { in_slices.then_some(IN_TURNS) } else { Some(NOT_AWAITED) };
+    let meter = meter.without_settle_time(not_own_settling);
     let usage = || {
         let used = meter.read();
         let timer_syncs = cells.first().and_then(|cell| server.timer_syncs(&cell.target));
@@ -178,7 +179,10 @@ impl WireBench {
     }
 
     fn load(&self, workload: &Workload) -> Result<(), String> {
-        let load = Workload { threads: LOAD_CLIENTS, batch: LOAD_PIPELINE, ..workload.load() };
+        // The pipelines of all clients have no more bytes than a batch in process.
+        let batch = workload.pairs_of_load_batch() / f64::from(LOAD_CLIENTS);
+        let batch = batch.clamp(1.0, f64::from(LOAD_PIPELINE)) as u32;
+        let load = Workload { threads: LOAD_CLIENTS, batch, ..workload.load() };
         for phase in self.run(&[&load], &ProcessUsage::default)? {
             if let Some(fault) = phase.recorder.measurement(phase.start).first_fault {
                 return Err(format!("load: {fault}"));
