@@ -5,7 +5,7 @@ use super::{
         WorkloadFlags, cpus, detect, percent_to_100, recorded_arguments, result_file, server_arguments,
         suite_parser,
     },
-    units::{MOST_OPERATIONS, count, positive_seconds, positive_size, seconds},
+    units::{MOST_OPERATIONS, MOST_THREADS, count, positive_seconds, positive_size, seconds},
 };
 use crate::bench::{
     duel::{self, CrateSource, CrateVersions},
@@ -79,7 +79,7 @@ pub struct Duel {
     #[arg(long, value_name = "N", value_parser = count::<u64>(0..=MOST_OPERATIONS))]
     keys: Option<u64>,
     /// Driver threads [default: the suite's, or the number of cores]
-    #[arg(long, value_name = "N", value_parser = count::<u32>(1..=10_000))]
+    #[arg(long, value_name = "N", value_parser = count::<u32>(1..=MOST_THREADS))]
     threads: Option<u32>,
     /// Length of the same load before measuring
     #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = seconds)]
@@ -100,6 +100,7 @@ pub struct Duel {
     workload: WorkloadFlags,
 }
 
+/// Each flag excludes OLD by itself, because clap does not require `--crate` beside an argument that excludes it.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Two versions of a crate")]
 struct VersionFlags {
@@ -107,16 +108,16 @@ struct VersionFlags {
     #[arg(long = "crate", id = "crate_name", value_name = "NAME", requires_all = ["base", "head"])]
     crate_name: Option<String>,
     /// Crate before the change: a published version, a directory (./redb), or git+URL#COMMIT
-    #[arg(long, value_name = "SOURCE", requires = "crate_name")]
+    #[arg(long, value_name = "SOURCE", requires = "crate_name", conflicts_with = "old")]
     base: Option<CrateSource>,
     /// Crate after the change
-    #[arg(long, value_name = "SOURCE", requires = "crate_name")]
+    #[arg(long, value_name = "SOURCE", requires = "crate_name", conflicts_with = "old")]
     head: Option<CrateSource>,
     /// Sources of kvbench [default: the working directory]
-    #[arg(long, value_name = "PATH", requires = "crate_name")]
+    #[arg(long, value_name = "PATH", requires = "crate_name", conflicts_with = "old")]
     kvbench: Option<PathBuf>,
     /// Directory for the builds, which are kept [default: $XDG_CACHE_HOME/kvbench/duel]
-    #[arg(long, value_name = "DIR", requires = "crate_name")]
+    #[arg(long, value_name = "DIR", requires = "crate_name", conflicts_with = "old")]
     target_dir: Option<PathBuf>,
 }
 

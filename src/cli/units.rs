@@ -13,6 +13,10 @@ const COUNTS: &[Unit] = &[("k", 1e3, 1.0), ("m", 1e6, 1.0), ("g", 1e9, 1.0)];
 #[cfg(feature = "bench")]
 pub(super) const MOST_OPERATIONS: u64 = 1_000_000_000_000_000;
 
+/// Largest number of driver threads: over the wire each is a client, and a kvbench server accepts 10,000.
+#[cfg(feature = "bench")]
+pub(super) const MOST_THREADS: u64 = 9_000;
+
 /// Units of times, in seconds.
 const TIMES: &[Unit] = &[
     ("us", 1.0, 1e6),

@@ -283,6 +283,19 @@ fn what_cannot_be_compared_is_refused_before_anything_is_measured() {
     }
 }
 
+/// The flags of --crate have no effect on two programs.
+#[test]
+fn versions_beside_two_programs_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for flag in ["--base", "--head", "--kvbench", "--target-dir"] {
+        let mut command = Command::new(KVBENCH);
+        let output = command.current_dir(dir.path()).args(["duel", "old", "new", flag, "4.4.0"]).run_to_end();
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), UNDECIDED, "{flag}: {text}");
+        assert!(text.contains(flag) && text.contains("cannot be used with"), "{flag}: {text}");
+    }
+}
+
 /// Refused without a build.
 #[test]
 #[cfg(feature = "redb")]

@@ -2,7 +2,7 @@
 
 use crate::support::bench::{bench, command, read, stderr};
 use crate::support::{KVBENCH, PATIENCE, Program, RunToEnd, Server, disk::Disk};
-use kvbench::{engine::Kind, testing::engine_case::names};
+use kvbench::{bench::result::Outcome, engine::Kind, testing::engine_case::names};
 use redis_protocol::resp2::types::OwnedFrame;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
@@ -360,4 +360,26 @@ fn the_name_of_a_workload_is_in_titles_and_ids() {
         cell.id,
         cell.table
     );
+}
+
+/// The store has no fault, and a repeated run would not help.
+#[test]
+fn keys_that_a_store_cannot_hold_are_not_supported() {
+    for store in crate::support::stores_that(|info| info.key_length.1 < 100_000) {
+        let dir = tempfile::tempdir().unwrap();
+        let most = crate::support::info(store).key_length.1;
+        let outcomes = [most, most + 1].map(|length| {
+            let flags = ["--mix", "get=1", "--fsync", "no", "--keys", "100", "--operations", "100"];
+            let stores = format!("map,{store}");
+            let more =
+                ["--stores", &stores, "--repetitions", "1", "--force", "--key-bytes", &length.to_string()];
+            let run = crate::support::bench::result_of(dir.path(), &[&flags[..], &more].concat());
+            let cell = run.cells.iter().find(|cell| cell.target.store == store).unwrap();
+            run.samples.into_iter().find(|sample| sample.cell == cell.id).unwrap().outcome
+        });
+        let [Outcome::Measured(_), Outcome::Unsupported(reason)] = outcomes else {
+            panic!("{store}: {outcomes:?}")
+        };
+        assert_eq!(reason, format!("{store} has keys of at most {most} bytes"));
+    }
 }

@@ -223,6 +223,8 @@ fn workloads_of_a_suite_are_chosen_by_name() {
         ("--suite ycsb --workloads b,x", "--workloads x: --suite ycsb has load, a, b, c, d, e, f"),
         ("--suite redb --workloads len", "leave --workloads out"),
         ("--workloads b", "--suite"),
+        ("--workloads b --mix get=1", "--workloads names workloads of a suite; add --suite ycsb"),
+        ("--workloads b --find-rate p99<5ms", "--workloads names workloads of a suite; add --suite ycsb"),
     ] {
         let ended = plan(args);
         assert!(!ended.status.success() && ended.stderr.contains(told), "{args}: {}", ended.stderr);

@@ -439,6 +439,12 @@ pub enum PlanError {
     TooManyInserts { operations: u64, bytes: u32, most: u64 },
     #[error("--data: only --suite xdag reads a file; add it, or leave out --data")]
     DataWithoutSuite,
+    #[error(
+        "--order: --mix {0} chooses no keys, because inserts, deletes and get-miss take each key once; leave it out"
+    )]
+    NoChoice(String),
+    #[error("--workloads names workloads of a suite; add --suite ycsb, or leave --workloads out")]
+    WorkloadsWithoutSuite,
     #[error("--scan-length: --mix {0} has no scan; add one, or leave out --scan-length")]
     NoScan(String),
     #[error(

@@ -1,9 +1,19 @@
 //! Cells that a store cannot run, such as scans without key order, with the reason.
 
 use crate::{
-    bench::result::{Access, Cell, CellKind, Operation},
+    bench::result::{Access, Cell, CellKind, Operation, Size},
     engine::synthetic,
 };
+
+/// Returns the reason why the store of a cell cannot hold the workload's keys, or `None` if it can or is another program.
+fn key_too_long(cell: &Cell) -> Option<String> {
+    let target = &cell.target;
+    let info =
+        synthetic::info(&target.store).filter(|_| target.address.is_none() && target.program.is_none())?;
+    let (Size::Fixed(longest) | Size::Uniform(_, longest)) = cell.workload.key_bytes;
+    let (_, most) = info.key_length;
+    (longest as usize > most).then(|| format!("{} has keys of at most {most} bytes", target.store))
+}
 
 /// Returns the reason why the store of a cell cannot run its workload, or `None` if no reason is known.
 pub fn unsupported_reason(cell: &Cell) -> Option<String> {
@@ -13,6 +23,9 @@ pub fn unsupported_reason(cell: &Cell) -> Option<String> {
         && synthetic::info(store).is_some_and(|info| !info.capabilities.counts_allocations)
     {
         return Some(format!("{store} allocates in C or C++, where allocations are not counted"));
+    }
+    if let Some(reason) = key_too_long(cell) {
+        return Some(reason);
     }
     let is_ordered = || synthetic::info(store).is_none_or(|info| info.capabilities.ordered);
     match work.step {

@@ -4,7 +4,7 @@ mod result_file;
 mod run_conditions;
 mod value_parsers;
 
-use super::units::{MOST_OPERATIONS, count, positive_seconds, positive_size, rate, seconds};
+use super::units::{MOST_OPERATIONS, MOST_THREADS, count, positive_seconds, positive_size, rate, seconds};
 use crate::{
     bench::{
         plan::{
@@ -110,7 +110,7 @@ pub struct Bench {
     #[arg(long, value_name = "N", value_parser = count::<u64>(0..=MOST_OPERATIONS))]
     keys: Option<u64>,
     /// Driver threads, or clients over the wire [default: the suite's, or the number of cores]
-    #[arg(long, value_name = "N", value_parser = count::<u32>(1..=10_000))]
+    #[arg(long, value_name = "N", value_parser = count::<u32>(1..=MOST_THREADS))]
     threads: Option<u32>,
     /// Length of the same load before measuring [default: 0.5]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
@@ -277,7 +277,8 @@ impl Bench {
     /// # Errors
     ///
     /// [`run::Error::NothingToResume`] with `--resume`, if there is no result file to continue, and
-    /// [`run::Error::Conditions`] if a flag that describes the server of `--target` is given without it.
+    /// [`run::Error::Conditions`] if a flag that describes the server of `--target` is given without it, or `--foreign`
+    /// with it.
     pub fn options(self) -> Result<Options, run::Error> {
         let default = Options::default();
         let (repetitions, warmup_seconds) = match (self.minutes, self.find_rate) {
@@ -293,6 +294,15 @@ impl Bench {
             || self.machine.has_preset()
             || self.minutes.is_some()
             || self.find_rate.is_some();
+        let wire = self.wire.wire;
+        let target = self.wire.foreign()?;
+        if target.is_some() && self.machine.limits_foreign() {
+            let text =
+                "--foreign: with --target the server is one of the other programs; leave --foreign out";
+            return Err(run::Error::Conditions(text.into()));
+        }
+        let conditions = self.machine.conditions();
+        let foreign_limit = conditions.foreign_limit.filter(|_| target.is_none());
         let options = Options {
             suite: self.suite,
             workloads: self.workloads,
@@ -301,8 +311,8 @@ impl Bench {
             durabilities: self.fsync,
             may_lose: self.may_lose,
             commits: self.commits,
-            wire: self.wire.wire,
-            target: self.wire.foreign()?,
+            wire,
+            target,
             // Whole milliseconds: 0.57 minutes are 34.2 s, not 34.199999999999996 s.
             seconds: self.seconds.or(self.minutes.map(|minutes| (minutes * 60e3).round() / 1e3)),
             is_soak: self.minutes.is_some(),
@@ -331,7 +341,8 @@ impl Bench {
             conditions: RunConditions {
                 keys_are_explicit: self.keys.is_some(),
                 cache_is_explicit: self.cache_size.is_some(),
-                ..self.machine.conditions()
+                foreign_limit,
+                ..conditions
             },
             command: recorded_arguments(),
             server_arguments,

@@ -28,8 +28,9 @@ pub(super) struct Machine {
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     quiet_wait: f64,
     /// Repeat a cell, at most twice, if other programs or virtual machines used more of the CPUs than this; 100 disables it
-    #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = percent_to_100)]
-    foreign: f64,
+    /// [default: 10; with --target 100]
+    #[arg(long, value_name = "PERCENT", value_parser = percent_to_100)]
+    foreign: Option<f64>,
     /// Limit of memory for each store, page cache included (needs root, or a delegated control group)
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory_limit: Option<ByteSize>,
@@ -42,11 +43,19 @@ pub(super) struct Machine {
     cpus: Option<Cpus>,
 }
 
+/// Default share of the CPUs, from 0 to 1, that other programs may use.
+const FOREIGN: f64 = 0.1;
+
 impl Machine {
+    /// Returns `true` if `--foreign` is given with a limit.
+    pub fn limits_foreign(&self) -> bool {
+        self.foreign.is_some_and(|part| part < 1.0)
+    }
+
     pub fn conditions(&self) -> RunConditions {
         RunConditions {
             quiet_wait: self.quiet_wait,
-            foreign_limit: Some(self.foreign).filter(|part| *part < 1.0),
+            foreign_limit: Some(self.foreign.unwrap_or(FOREIGN)).filter(|part| *part < 1.0),
             memory_limit: self.memory_limit.map(|size| size.as_u64()),
             cold: self.cold,
             cpus: self.cpus.clone().unwrap_or_default(),

@@ -8,7 +8,7 @@ use crate::{
             unsupported::unsupported_reason,
         },
         result::{
-            Access, Cell, Operation,
+            Access, Cell, Operation, Order,
             number_format::{self, distinct},
         },
     },
@@ -85,8 +85,18 @@ fn least_keys(options: &Options, keys: u64, cells: &[Cell]) -> Option<u64> {
 fn check_custom(options: &Options) -> Result<(), PlanError> {
     let custom = &options.custom;
     let is_default_length = custom.scan_length == CustomWorkload::default().scan_length;
+    // A sequential order also sorts the keys.
+    let is_default_order = matches!(custom.order, Order::Uniform | Order::Sequential);
+    let chooses_keys =
+        |kind: &Operation| !matches!(kind, Operation::Insert | Operation::Delete | Operation::GetMiss);
     let refusals = [
+        (
+            !is_default_order && !custom.mix.keys().any(chooses_keys),
+            PlanError::NoChoice(number_format::mix(&custom.mix)),
+        ),
         (options.data.is_some(), PlanError::DataWithoutSuite),
+        // clap does not require --suite beside a flag that excludes it, such as --mix.
+        (!options.workloads.is_empty(), PlanError::WorkloadsWithoutSuite),
         (
             !is_default_length && !custom.mix.contains_key(&Operation::Scan),
             PlanError::NoScan(number_format::mix(&custom.mix)),
