@@ -93,7 +93,14 @@ fn a_store_that_is_noisier_than_the_others_keeps_no_limit() {
         let (code, output) = compare(&of(0, rate), &of(1, rate), &limit);
         assert_eq!(code, Some(2), "{output}");
         assert!(output.contains(words) && !output.contains("lmdb"), "{output}");
-        assert_eq!(compare(&of(0, rate), &of(0, rate), &["--fail-above", "90%"]).0, Some(0));
+        if rate.is_none() {
+            assert_eq!(compare(&of(0, rate), &of(0, rate), &["--fail-above", "90%"]).0, Some(0));
+        }
+        // A run without any difference hides a loss as well.
+        let (code, output) = compare(&of(0, rate), &of(0, rate), &limit);
+        let words =
+            if rate.is_some() { "of rocksdb's p99 only losses of " } else { "of rocksdb only losses of " };
+        assert!(code == Some(2) && output.contains(words), "{code:?}: {output}");
     }
 }
 
@@ -126,6 +133,27 @@ fn a_gain_is_called_faster() {
         compare(&run(&[("x", CALM)]), &run(&[("x", &[2000.0; 3])]), &["--fail-above", "50%"]);
     assert_eq!(code, Some(0), "{output}");
     assert!(output.contains("faster") && output.contains("shorter"), "{output}");
+}
+
+/// A cell is judged by what it lost beyond all others, and shows that ratio.
+#[test]
+fn the_ratio_of_a_cell_is_that_of_its_verdict() {
+    let stores = ["btree", "lmdb", "map", "redb", "rocksdb"];
+    let with = |speed: &dyn Fn(&str) -> f64| {
+        let mut run = fixtures::run("compared", 5);
+        for store in stores {
+            let work = fixtures::workload("get", &[(Operation::Get, 1.0)]);
+            let cell = fixtures::cell("compared", "get", store, fixtures::target(store, "no"), work);
+            let figures = [1000.0, 1001.0, 999.0, 1002.0, 998.0].map(|value| value * speed(store));
+            fixtures::add(&mut run, cell, &figures);
+        }
+        run
+    };
+    let faster = |store: &str| if store == "redb" { 1.0 } else { 1.25 };
+    let (_, output) = compare(&with(&|_| 1.0), &with(&faster), &["--all"]);
+    let cells = output.split("\nCells, ").nth(1).unwrap();
+    let line = cells.lines().find(|line| line.contains("redb") && line.contains("speed")).unwrap();
+    assert!(line.contains(" 0.800 "), "{output}");
 }
 
 #[test]

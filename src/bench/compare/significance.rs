@@ -27,6 +27,7 @@ use super::{
 };
 use crate::bench::result::{
     comparability::Level,
+    metric::Better,
     spread::ENOUGH,
     statistics::{BETWEEN_RUNS, BETWEEN_RUNS_OF_SIZES, holm, margin::Margin},
 };
@@ -87,6 +88,27 @@ pub struct CellFinding {
     pub equal: bool,
 }
 
+/// Smallest loss of a store that a comparison can find.
+#[derive(Clone, Debug)]
+pub struct LeastLoss {
+    /// Name of the store.
+    pub store: String,
+    /// Metric that is judged: the speed, or the p99 of a store that was measured at given rates only.
+    pub metric: ComparedMetric,
+    /// Loss as a fraction of the first run's value.
+    pub loss: f64,
+}
+
+impl LeastLoss {
+    /// Returns the name of the store or, if its p99 is judged, that of its p99: "redb's p99".
+    pub fn name(&self) -> String {
+        match self.metric {
+            ComparedMetric::Speed => self.store.clone(),
+            other => format!("{}'s {}", self.store, other.title()),
+        }
+    }
+}
+
 /// All changes between two runs, each marked as significant or not.
 #[derive(Debug)]
 pub struct Judgement {
@@ -95,12 +117,12 @@ pub struct Judgement {
     pub stores: Vec<Finding>,
     /// Changes of the compared metrics of each cell that measures a store.
     pub cells: Vec<CellFinding>,
-    /// Median, over the stores, of the smallest loss of speed that the comparison can find, as a fraction; `None` if no
-    /// speed was compared.
+    /// Median, over the stores, of the smallest loss of speed (at a rate: of p99) that the comparison can find, as a
+    /// fraction; `None` if neither was compared.
     pub detectable_loss: Option<f64>,
-    /// Store of which only the largest losses of speed can be found, and the smallest of them, as a fraction, without
-    /// stores that are shown to be equal or faster; `None` if there is none.
-    pub noisiest: Option<(String, f64)>,
+    /// Store of which only the largest losses can be found, without stores that are shown to be equal or better; `None` if
+    /// there is none.
+    pub noisiest: Option<LeastLoss>,
     /// Number of repetitions of which only the best counts, the largest of all cells; 1 if each repetition counts.
     pub group_size: u32,
 }
@@ -359,15 +381,31 @@ fn decide<'f>(
     }
 }
 
-/// Returns the median of the smallest losses of speed that can be found of each store, and the store for which it is the
-/// largest, if it is not shown to be equal or faster.
-fn detectable_losses(findings: &[Finding]) -> (Option<f64>, Option<(String, f64)>) {
+/// Returns the median of the smallest losses that can be found of each store, and the store for which it is the largest,
+/// if it is not shown to be equal or better: of its speed, or of its p99 if all its cells run at a given rate, so that no
+/// speed is compared.
+fn detectable_losses(findings: &[Finding]) -> (Option<f64>, Option<LeastLoss>) {
     #[expect(clippy::cast_precision_loss, reason = "a number of stores")]
     let questions = findings.len() as f64;
-    let speeds = || findings.iter().filter(|one| one.store.is_some() && one.metric == ComparedMetric::Speed);
-    let loss = |one: &Finding| 1.0 - (-one.change.reach(STORES / questions)).exp();
-    let open = speeds().filter(|one| !(one.equal || one.real && one.change.shift > 0.0));
+    let has_speed = |store: &Option<String>| {
+        findings.iter().any(|one| one.store == *store && one.metric == ComparedMetric::Speed)
+    };
+    let judged = || {
+        findings.iter().filter(|one| match one.metric {
+            ComparedMetric::Speed => one.store.is_some(),
+            ComparedMetric::P99 => one.store.is_some() && !has_speed(&one.store),
+            ComparedMetric::Size | ComparedMetric::Reads => false,
+        })
+    };
+    let is_lower_better = |one: &Finding| one.metric.better() == Better::Lower;
+    let loss = |one: &Finding| {
+        let reach = one.change.reach(STORES / questions);
+        if is_lower_better(one) { reach.exp_m1() } else { -(-reach).exp_m1() }
+    };
+    let is_better = |one: &Finding| one.real && (one.change.shift < 0.0) == is_lower_better(one);
+    let open = judged().filter(|one| !(one.equal || is_better(one)));
     let noisiest = open.max_by(|one, other| loss(one).total_cmp(&loss(other)));
-    let noisiest = noisiest.and_then(|one| Some((one.store.clone()?, loss(one))));
-    (median(speeds().map(loss).collect()), noisiest)
+    let noisiest = noisiest
+        .and_then(|one| Some(LeastLoss { store: one.store.clone()?, metric: one.metric, loss: loss(one) }));
+    (median(judged().map(loss).collect()), noisiest)
 }

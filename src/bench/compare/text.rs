@@ -33,7 +33,10 @@ impl Comparison {
         }
         let cells = self.lines(all);
         if !cells.is_empty() {
-            text.push_str(&format!("\nCells:\n\n{}", table(&CELLS, cells)));
+            text.push_str(&format!(
+                "\nCells, with medians, and the ratio beyond what all stores of the same access and policy have in common:\n\n{}",
+                table(&CELLS, cells)
+            ));
         }
         text.push_str(&self.cells_of_one_run(all));
         let hidden = self.unchanged();
@@ -99,7 +102,8 @@ impl Comparison {
             printable(&finding.id),
             finding.metric.title().to_owned(),
             format!("{} -> {}", show(first), show(second)),
-            format!("{:.3}", second / first),
+            // The verdict is on the ratio beyond what all stores have in common.
+            format!("{:.3}", finding.change.map_or(second / first, |change| change.shift.exp())),
             self.verdict_text(finding.metric, self.of_cell(finding)),
         ]
     }
@@ -130,13 +134,16 @@ impl Comparison {
             text.push_str(&format!(
                 "\nOnly losses of {percent:.0}% or more can be detected in this comparison"
             ));
-            match self.judgement.noisiest.as_ref().map(|(store, loss)| (store, loss * 100.0)) {
+            let noisiest = self.judgement.noisiest.as_ref();
+            match noisiest.map(|noisiest| (noisiest.name(), noisiest.loss * 100.0)) {
                 Some((store, loss)) if loss >= percent + 0.5 => {
                     text.push_str(&format!(", of {store} of {loss:.0}% or more."));
                 }
                 _ => text.push('.'),
             }
-            if detectable_loss > BLIND {
+            if detectable_loss > BLIND
+                && noisiest.is_none_or(|noisiest| noisiest.metric == ComparedMetric::Speed)
+            {
                 text.push_str(" The machine is too busy, or the repetitions are too few: try --repetitions 50 and fewer --seconds.");
             }
         }

@@ -1,6 +1,6 @@
 //! Reasons why a loss beyond the limit may exist although the comparison found none.
 
-use super::cell_status::CellStatus;
+use super::{cell_status::CellStatus, paired_samples::ComparedMetric, significance::LeastLoss};
 use crate::bench::result::{Run, spread::ENOUGH};
 
 /// Cells and metrics that a comparison of two runs covered, and those that it could not.
@@ -13,9 +13,9 @@ pub(super) struct Compared<'a> {
     pub only_first: &'a [String],
     /// Number of metrics of stores and cells that have too few repetitions for a verdict.
     pub too_few: usize,
-    /// Store of which only the largest losses of speed can be found, and the smallest of them (minimum detectable
-    /// change), as a fraction of the first run's value; `None` if there is none.
-    pub noisiest: Option<&'a (String, f64)>,
+    /// Store of which only the largest losses can be found, with the smallest of them (minimum detectable change); `None` if
+    /// there is none.
+    pub noisiest: Option<&'a LeastLoss>,
     /// Metrics of stores, and of all stores together, that got worse by more than the limit, but not by more than chance
     /// explains: "p99 of rocksdb".
     pub suspected: Vec<String>,
@@ -32,12 +32,14 @@ pub(super) fn of(compared: &Compared<'_>, limit: f64) -> Vec<String> {
     if compared.too_few > 0 {
         gaps.push(format!("{} figures have fewer than {ENOUGH} repetitions", compared.too_few));
     }
-    if let Some((store, loss)) = compared.noisiest.filter(|(_, loss)| *loss > limit) {
-        gaps.push(format!(
-            "of {store} only losses of {:.0}% or more can be detected; more repetitions may detect 6%, and `kvbench \
-             duel` 3%",
-            loss * 100.0
-        ));
+    if let Some(noisiest) = compared.noisiest.filter(|noisiest| noisiest.loss > limit) {
+        let advice = match noisiest.metric {
+            ComparedMetric::Speed => "more repetitions may detect 6%, and `kvbench duel` 3%",
+            // Between two runs p99 varies much more than speed.
+            _ => "more repetitions may detect 25%; raise the limit",
+        };
+        let (name, percent) = (noisiest.name(), noisiest.loss * 100.0);
+        gaps.push(format!("of {name} only losses of {percent:.0}% or more can be detected; {advice}"));
     }
     if !compared.suspected.is_empty() {
         gaps.push(format!(
