@@ -356,6 +356,21 @@ fn a_store_with_one_wrong_value_never_wins() {
     run.samples[1].outcome = Outcome::Measured(fixtures::wrong_value(900.0));
     assert!(verdict(run.clone(), "Read-heavy").starts_with("redb only"));
     assert_eq!(row(run, "lmdb"), "lmdb | failed");
+    // Its other work does not make up for it.
+    let mut run = duel(&FAST, &SLOW);
+    for (store, figures) in [("lmdb", FAST), ("redb", SLOW)] {
+        let mut work = fixtures::workload("again", &[(Operation::Get, 1.0)]);
+        work.keys = 2_000_000;
+        fixtures::add(
+            &mut run,
+            fixtures::cell("duel", "again", store, fixtures::target(store, "no"), work),
+            &figures,
+        );
+    }
+    assert!(verdict(run.clone(), "Read-heavy").starts_with("lmdb. "));
+    run.samples[10].outcome = Outcome::Measured(fixtures::wrong_value(900.0));
+    assert!(verdict(run.clone(), "Read-heavy").starts_with("redb only"));
+    assert_eq!(row(run, "lmdb"), "lmdb | failed");
 }
 
 /// Nobody is better than nobody: not when the others failed, and not when the others lose something else.

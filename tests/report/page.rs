@@ -70,9 +70,13 @@ fn with_script(page: &str, script: &str) -> String {
 
 const USE: &str = include_str!("page.js");
 
-/// Asks the chooser a question (`asked` by the name of each field), and leaves its answer on the body.
 fn answer(run: &Run, asked: &[(&str, &str)]) -> String {
-    let (dir, page) = report(std::slice::from_ref(run), "report.html");
+    answer_of(std::slice::from_ref(run), asked)
+}
+
+/// Asks the chooser a question (`asked` by the name of each field), and leaves its answer on the body.
+fn answer_of(runs: &[Run], asked: &[(&str, &str)]) -> String {
+    let (dir, page) = report(runs, "report.html");
     let asked = asked
         .iter()
         .map(|(field, value)| format!("chooser.elements.namedItem('{field}').value = '{value}';"));
@@ -163,6 +167,32 @@ fn the_chooser_answers_by_work_on_values_of_about_the_asked_size() {
         let dom = answer(&run, &[("value", bytes)]);
         assert_eq!((left(&dom, "headline"), left(&dom, "full")), (store, ""), "{bytes}");
     }
+}
+
+/// As in the matrix, a store that sometimes fails must not rank as fast.
+#[test]
+fn the_chooser_leaves_out_a_store_that_failed_in_a_part_of_the_work() {
+    let mut run = mixed([&CALM, &CALM.map(|one| one / 2.0)]);
+    for store in ["map", "btree"] {
+        let mut work = fixtures::workload("again", &[(Operation::Get, 0.5), (Operation::Update, 0.5)]);
+        work.keys = 2_000_000;
+        let cell = fixtures::cell("duel", "again", store, fixtures::target(store, "everysec"), work);
+        fixtures::add(&mut run, cell, &CALM);
+    }
+    assert_eq!(left(&answer(&run, &[]), "headline"), "map");
+    run.samples[10].outcome = Outcome::Failed("disk full".to_owned());
+    let dom = answer(&run, &[]);
+    assert_eq!(left(&dom, "headline"), "btree");
+    assert!(left(&dom, "out").contains("failed in this work"), "{}", left(&dom, "out"));
+}
+
+/// Figures of two machines, or of two builds, have no common mean.
+#[test]
+fn the_chooser_compares_the_newest_environment() {
+    let half = CALM.map(|one| one / 2.0);
+    let (old, mut new) = (mixed([&CALM, &half]), mixed([&half, &CALM]));
+    new.started = "2026-03-03T00:00:00Z".to_owned();
+    assert_eq!(left(&answer_of(&[old, new], &[]), "headline"), "btree");
 }
 
 #[test]

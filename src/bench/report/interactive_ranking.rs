@@ -3,7 +3,7 @@
 
 use super::{
     comparison_group::{ComparisonGroup, contests},
-    measured_cell::Entry,
+    measured_cell::{Entry, State},
     report_tables::Report,
     scenarios::{is_closed_loop, reads, writes},
     store_properties::StoreProperties,
@@ -79,6 +79,10 @@ struct Work {
     /// the rates did not determine. `factor` is that of [`Looks`](crate::bench::result::statistics::looks::Looks).
     planned: Option<u32>,
     factor: f64,
+    /// Number of the environment (machine, program and conditions) that measured the work: the higher, the newer.
+    group: usize,
+    /// Indices of the stores that failed in this work.
+    failed: Vec<usize>,
     cells: Vec<Cell>,
 }
 
@@ -242,10 +246,11 @@ pub fn data(report: &Report<'_>, promises: &[StoreProperties]) -> Result<String,
     let mut works = Vec::new();
     for contest in contests(report.entries().filter(fits)) {
         let Some(first) = contest.entries.first() else { continue };
+        let store = |entry: &Entry<'_>| promises.iter().position(|promise| promise.label == entry.label());
         let cells = contest.entries.iter().filter_map(|entry| {
-            let store = promises.iter().position(|promise| promise.label == entry.label())?;
-            cell_of(entry, store, sources.iter().position(|source| *source == entry.source())?)
+            cell_of(entry, store(entry)?, sources.iter().position(|source| *source == entry.source())?)
         });
+        let failed = contest.entries.iter().filter(|entry| matches!(entry.state, State::Faulty(_)));
         let level = Level::of(&first.cell.target);
         let (looks, margin) = first.run.looks(&first.cell.id);
         works.push(Work {
@@ -261,6 +266,8 @@ pub fn data(report: &Report<'_>, promises: &[StoreProperties]) -> Result<String,
             margin: margin.fraction(),
             planned: looks.planned(),
             factor: looks.factor(),
+            group: first.group,
+            failed: failed.filter_map(|entry| store(entry)).collect(),
             cells: cells.collect(),
             title: contest.title,
         });

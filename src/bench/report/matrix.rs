@@ -141,6 +141,9 @@ struct Draft<'r, 'a> {
     contests: Vec<ComparisonGroup<'r, 'a>>,
     /// Score, by repetition, of each store that was measured in all workloads of the column; more is better.
     stores: BTreeMap<String, BTreeMap<u32, f64>>,
+    /// Stores that have failed in a workload of the scenario, each with the workload and the reason. They are not
+    /// compared: a store that sometimes fails must not rank as fast.
+    failed: BTreeMap<String, String>,
     /// Stores that were measured in the scenario, each with what distinguishes it from the stores of the column.
     others: BTreeMap<String, Difference>,
     best: Option<String>,
@@ -237,16 +240,21 @@ impl<'r, 'a> Draft<'r, 'a> {
         }
         let mut classes: Vec<_> = levels
             .into_iter()
-            .map(|(key, entries)| (key, common_work(entries, scenario)))
-            .filter(|(_, contests)| !contests.is_empty())
+            .map(|(key, entries)| {
+                let failed = failures(&entries);
+                let is_compared = |entry: &&Entry<'_>| !failed.contains_key(&entry.label());
+                let contests = common_work(entries.into_iter().filter(is_compared).collect(), scenario);
+                (key, failed, contests)
+            })
+            .filter(|(_, _, contests)| !contests.is_empty())
             .collect();
         // The class with the most comparable stores is chosen; among equals, the one with the lowest `rank`.
-        let chosen = classes.iter().enumerate().max_by_key(|(_, (class, contests))| {
+        let chosen = classes.iter().enumerate().max_by_key(|(_, (class, _, contests))| {
             let stores = contests.first().map_or(0, |one| with_figures(one, scenario.measure).count());
             (stores, std::cmp::Reverse(class.rank()))
         });
         let Some(chosen) = chosen.map(|(place, _)| place) else { return Self::empty(scenario) };
-        let (class, contests) = classes.remove(chosen);
+        let (class, failed, contests) = classes.remove(chosen);
         let Class { group, level, .. } = class;
         let several = report.entries().any(|entry| entry.group > 0);
         let machine = if several { format!(", environment {}", group + 1) } else { String::new() };
@@ -266,6 +274,7 @@ impl<'r, 'a> Draft<'r, 'a> {
             losses,
             stores: figures(&contests, scenario.measure),
             contests,
+            failed,
             others: others(report.entries().filter(fits), class, scenario),
             ..Self::empty(scenario)
         };
@@ -274,9 +283,9 @@ impl<'r, 'a> Draft<'r, 'a> {
     }
 
     fn empty(scenario: &'static Scenario) -> Self {
-        let (level, losses, contests) = Default::default();
+        let (level, losses, contests, failed) = Default::default();
         let (stores, others, rivals, groups, margin) = Default::default();
-        Self { scenario, level, losses, contests, stores, others, best: None, rivals, groups, margin }
+        Self { scenario, level, losses, contests, stores, failed, others, best: None, rivals, groups, margin }
     }
 
     /// Compares all pairs of stores, and sets `best` (the store with the highest mean score), `rivals` and `groups`.
@@ -284,8 +293,15 @@ impl<'r, 'a> Draft<'r, 'a> {
         let labels: Vec<_> = self.stores.keys().cloned().collect();
         let Judged { pairwise, margin, .. } = self.judged();
         self.margin = margin;
-        let Some(best) = pairwise.order().first().copied() else { return };
-        self.groups = pairwise.rank_groups(pairwise.order());
+        let mut order = pairwise.order().to_vec();
+        if pairwise.pairs().is_empty() {
+            // A comparison that ended too early has no order of its own.
+            let level =
+                |store: &usize| labels.get(*store).and_then(|label| self.level_of(label)).unwrap_or(f64::MIN);
+            order.sort_by(|one, other| level(other).total_cmp(&level(one)));
+        }
+        let Some(best) = order.first().copied() else { return };
+        self.groups = pairwise.rank_groups(&order);
         for (number, label) in labels.iter().enumerate().filter(|(number, _)| *number != best) {
             self.rivals.insert(label.clone(), pairwise.between(number, best));
         }
@@ -373,8 +389,12 @@ impl<'r, 'a> Draft<'r, 'a> {
     /// Returns the ratio of a store to the best from their mean scores, for stores without a confidence
     /// interval.
     fn ratio(&self, label: &str) -> Option<f64> {
-        let level = |label: &str| mean(&self.stores.get(label)?.values().copied().collect::<Vec<_>>());
-        Some((level(label)? - level(self.best.as_deref()?)?).exp())
+        Some((self.level_of(label)? - self.level_of(self.best.as_deref()?)?).exp())
+    }
+
+    /// Returns the mean score of a store over its repetitions.
+    fn level_of(&self, label: &str) -> Option<f64> {
+        mean(&self.stores.get(label)?.values().copied().collect::<Vec<_>>())
     }
 
     /// Returns the cells of a store of the column, one for each workload, in their order.
@@ -415,15 +435,28 @@ impl<'r, 'a> Draft<'r, 'a> {
 
     /// Returns the reason why the column has no ratio of a store, in few words and as a clause.
     fn why_absent(&self, label: &str) -> (String, String) {
+        if let Some(reason) = self.failed.get(label) {
+            return ("failed".to_owned(), format!("failed: {reason}"));
+        }
         let states = self.contests.iter().flat_map(|one| &one.entries).filter(|entry| entry.label() == label);
         let reasons = states.filter_map(|entry| match &entry.state {
-            State::Faulty(reason) => Some(("failed".to_owned(), format!("failed: {reason}"))),
             State::Unsupported(reason) => Some(("n/a".to_owned(), format!("n/a: {reason}"))),
-            State::Sound | State::Missing => None,
+            State::Faulty(_) | State::Sound | State::Missing => None,
         });
         let other = || self.others.get(label).map(Difference::description);
         reasons.min().or_else(other).unwrap_or_else(|| ("\u{2013}".to_owned(), "not measured".to_owned()))
     }
+}
+
+/// Returns the stores of which a cell has failed, each with the first such workload and the reason.
+fn failures(entries: &[&Entry<'_>]) -> BTreeMap<String, String> {
+    let mut failed = BTreeMap::new();
+    for entry in entries {
+        if let State::Faulty(reason) = &entry.state {
+            failed.entry(entry.label()).or_insert_with(|| format!("{}: {reason}", entry.cell.workload.name));
+        }
+    }
+    failed
 }
 
 /// Difference between a measured cell and the cells that a column compares, in ascending order: of several cells of a

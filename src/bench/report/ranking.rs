@@ -14,7 +14,7 @@ use crate::{
         Figure, Loses,
         comparability::{self, Level},
         metric::{self, Better, DISK, Metric, P99, Unit},
-        number_format,
+        number_format::{self, distinct},
         spread::{ENOUGH, Spread},
         statistics::{
             margin::Margin,
@@ -116,7 +116,9 @@ impl<'r, 'a> Ranking<'r, 'a> {
         ranking.places.sort_by(|one, other| order.order(one.spread.median, other.spread.median));
         ranking.compare();
         if ranking.by_policy {
-            let unmeasured = first.run.left_out.iter().filter_map(|line| line.split_once(": "));
+            let lines = group.entries.iter().flat_map(|entry| &entry.run.left_out);
+            let unmeasured = distinct(lines.map(String::as_str));
+            let unmeasured = unmeasured.into_iter().filter_map(|line| line.split_once(": "));
             let is_ranked =
                 |store: &str| ranking.places.iter().any(|place| place.entry.cell.target.store == store);
             let unmeasured: Vec<_> = unmeasured.filter(|(store, _)| !is_ranked(store)).collect();
@@ -182,6 +184,10 @@ impl<'r, 'a> Ranking<'r, 'a> {
         if measure.name == metric::THROUGHPUT.name
             && entries().any(|entry| entry.cell.workload.rate.is_some())
         {
+            return None;
+        }
+        // A value of 0 has no ratio to the others.
+        if entries().filter_map(|entry| entry.spread(measure)).any(|spread| spread.min <= 0.0) {
             return None;
         }
         let measured: Vec<_> = entries().filter(|entry| !entry.scores(measure).is_empty()).collect();

@@ -41,7 +41,7 @@ pub const TERMS: &[(&str, &str)] = &[
     (
         "reopens in, recovers in",
         "Time to open the files again after a close, and after a kill. After a kill it is that of the experiment which kills \
-        the store, with the most data there: policy and data can be others than those of the table.",
+        the store, with the most data there: policy, data and environment can be others than those of the table.",
     ),
     (
         "environment",

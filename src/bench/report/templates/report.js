@@ -129,10 +129,10 @@ function overall(p, { planned, factor }, count) {
   return Math.min(1, factor * (share === 1 || p >= 0.5 ? p : tail(quantile(p) * Math.sqrt(share))));
 }
 
-// Returns the strictest plan and the narrowest margin of several works.
-function strictest(works) {
-  const planned = Math.max(0, ...works.map((work) => work.planned ?? 0)) || null;
-  const [factors, margins] = [works.map(({ factor }) => factor), works.map(({ margin }) => margin)];
+// Returns the strictest of several plans, with the narrowest margin.
+function strictest(plans) {
+  const planned = Math.max(0, ...plans.map((plan) => plan.planned ?? 0)) || null;
+  const [factors, margins] = [plans.map(({ factor }) => factor), plans.map(({ margin }) => margin)];
   return { planned, factor: Math.max(1, ...factors), margin: Math.min(...margins) };
 }
 
@@ -178,15 +178,18 @@ const fits = (cell, work, asked) =>
   (asked.reads === 1 && work.reads === 1) || (cell.kill <= asked.kill && cell.power_cut <= asked.power);
 
 // Returns the work, each with the cells that fit: of each store, under the fastest of its policies that fit. `all` holds
-// the cells of all policies.
+// the cells of all policies, and `failed` the stores that failed under any. Each cell has the plan of its own comparison.
 function admitted(contests, asked) {
   const rate = (cell) => mean(cell.rates.filter((one) => one !== null));
   const works = new Map();
   for (const contest of contests) {
-    const work = works.get(contest.work) ?? { ...contest, cells: [], all: [] };
+    const work = works.get(contest.work) ?? { ...contest, cells: [], all: [], failed: [] };
     works.set(contest.work, work);
-    work.all.push(...contest.cells);
-    for (const cell of contest.cells.filter((one) => fits(one, contest, asked))) {
+    const { planned, factor, margin } = contest;
+    const cells = contest.cells.map((cell) => ({ ...cell, plan: { planned, factor, margin } }));
+    work.all.push(...cells);
+    work.failed.push(...contest.failed);
+    for (const cell of cells.filter((one) => fits(one, contest, asked))) {
       const place = work.cells.findIndex((one) => one.store === cell.store);
       if (place < 0) work.cells.push(cell);
       else if (rate(cell) > rate(work.cells[place])) work.cells[place] = cell;
@@ -202,6 +205,7 @@ const policy = ({ durability }) => POLICIES[durability] ?? `fsync ${durability}`
 
 // Returns the reason why a store is not in the ranking.
 function absence(store, place, near, asked, needs, memory) {
+  if (near.some((work) => work.failed.includes(place))) return "failed in this work";
   if (needs(store) > memory) return `needs ${words("bytes", needs(store))} of memory`;
   const own = (work) => work.all.filter((cell) => cell.store === place);
   const lossy = near.flatMap((work) => own(work).filter((cell) => !fits(cell, work, asked)));
@@ -229,7 +233,14 @@ function choose({ stores, contests, between_runs }, asked) {
   const valued = (works) => works.filter(({ value_bytes }) =>
     meanSize(value_bytes) <= bytes * TIMES && bytes <= meanSize(value_bytes) * TIMES);
   // Work on data and values of the asked sizes; without any, work on data or values of other sizes.
-  const near = [valued(sized(level)), valued(level), sized(level), level].find((works) => works.length > 0) ?? [];
+  const alike = [valued(sized(level)), valued(level), sized(level), level].find((works) => works.length > 0) ?? [];
+  // Only work of one environment: of that with the most stores, and of several that of the newest.
+  const stored = (work) => work.cells.length;
+  const group = alike.reduce((a, b) => (stored(b) - stored(a) || b.group - a.group) > 0 ? b : a, alike[0])?.group;
+  const environment = alike.filter((work) => work.group === group);
+  // A store that failed in a part of it must not rank as fast in the rest.
+  const failed = environment.flatMap((work) => work.failed);
+  const near = environment.map((work) => ({ ...work, cells: work.cells.filter(({ store }) => !failed.includes(store)) }));
   const lacking = [valued(near).length === 0 && "values", sized(near).length === 0 && "data"].filter(Boolean);
   // Only work that as many stores as possible have done, and of it the stores that did it all.
   const most = Math.max(0, ...near.map((work) => work.cells.length));
@@ -243,12 +254,13 @@ function choose({ stores, contests, between_runs }, asked) {
     const logs = Array.from({ length: repetitions }, (_, number) =>
       own.reduce((sum, { work, cell }) => sum + work.weight * Math.log(cell.rates[number] ?? NaN), 0) / weights);
     const nearest = own.reduce((a, b) => (b.work.weight > a.work.weight ? b : a));
-    return { store: stores[place], logs, nearest, sources: own.map(({ cell }) => cell.source) };
+    const [sources, plans] = [own.map(({ cell }) => cell.source), own.map(({ cell }) => cell.plan)];
+    return { store: stores[place], logs, nearest, sources, plans };
   }).filter(({ logs }) => logs.some(Number.isFinite));
   const middle = ({ logs }) => mean(logs.filter(Number.isFinite));
   ranking.sort((a, b) => middle(b) - middle(a));
   const [best, ...rivals] = ranking;
-  const plan = strictest(common);
+  const plan = strictest(ranking.flatMap(({ plans }) => plans));
   const pairs = ranking.flatMap((one, place) => ranking.slice(place + 1).map((other) => tested(one, other, plan, between_runs)));
   const different = shown(pairs.map((pair) => pair.different));
   const equal = shown(pairs.map((pair) => pair.equal));
@@ -260,12 +272,12 @@ function choose({ stores, contests, between_runs }, asked) {
   });
   if (best) best.ratio = 1;
   const few = pairs.slice(0, rivals.length).some(({ count }) => count < 3);
-  const alike = rivals.filter((one) => one.standing === "equal");
+  const equals = rivals.filter((one) => one.standing === "equal");
   const unclear = rivals.filter((one) => one.standing === "cannot tell");
   const missing = stores.map((_, place) => place).filter((place) => !ranking.some((one) => one.store === stores[place]));
   const out = missing.map((place) => [stores[place].name, absence(stores[place], place, near, asked, needs, memory)]);
   const { margin } = plan;
-  return { ranking, rivals, alike, unclear, few, margin, lacking, larger: data > memory, out, works: common, near };
+  return { ranking, rivals, alike: equals, unclear, few, margin, lacking, larger: data > memory, out, works: common, near };
 }
 
 function tell(form, found, asked) {
