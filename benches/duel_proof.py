@@ -15,7 +15,7 @@ time of each call of the engine (KVBENCH_SLOWED; on one side no time). How large
 start, without the load.
 
 The load is another process: bursts of CPU time, 20% to 60% of one core, and syncs of a file, from a seed.
-Each verdict is added to a table (--table), and a comparison that is in it is not measured again. So the script can be
+Each verdict is added to a table (--table), and a comparison of the same commit that is in it is not measured again. So the script can be
 stopped and started, also on another day, and --most ends it after so many comparisons. Exit code 0 when the experiment
 holds, 1 when it does not, 2 when comparisons are left.
 """
@@ -161,7 +161,9 @@ def main():
 
     tasks = tasks_of(options)
     random.Random(options.seed).shuffle(tasks)
-    rows = {row["name"]: row for row in table.read(options.table) if row["experiment"] == options.experiment}
+    described = subprocess.run([options.kvbench, "describe-build"], check=True, capture_output=True, text=True)
+    own = {"experiment": options.experiment, "commit": json.loads(described.stdout)["commit"] or ""}
+    rows = {row["name"]: row for row in table.read(options.table) if own.items() <= row.items()}
     left = [task for task in tasks if task[0] not in rows]
     part = 0
     if left and options.experiment != "same":

@@ -4,7 +4,7 @@ use crate::support::{Program, RunToEnd};
 use std::{
     env, fs,
     os::unix::{fs::PermissionsExt, process::ExitStatusExt},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output},
 };
 
@@ -40,6 +40,14 @@ fn tool_without_programs(kind: &str, home: &Path, go: &str) -> Command {
     tool
 }
 
+/// Returns the directory with the data of a Redis Cluster below `home`, as the script makes it.
+fn made(home: &Path) -> PathBuf {
+    let data = home.join("redis");
+    fs::create_dir(&data).unwrap();
+    fs::write(data.join("made-by-tools-cluster"), "").unwrap();
+    data
+}
+
 /// Writes the number and the start time of a process to a file, as the script does.
 fn note(file: &Path, program: &Program) {
     /// Position of the start time in the fields after the name of the program.
@@ -55,8 +63,7 @@ fn note(file: &Path, program: &Program) {
 #[test]
 fn a_process_that_is_not_of_the_cluster_is_not_killed() {
     let home = tempfile::tempdir().unwrap();
-    let data = home.path().join("redis");
-    fs::create_dir(&data).unwrap();
+    let data = made(home.path());
     let mut foreign = Program::start(Command::new("sleep").arg("600"));
     let pid = foreign.process.id();
     for (file, text) in [
@@ -84,8 +91,7 @@ fn a_process_that_is_not_of_the_cluster_is_not_killed() {
 #[test]
 fn a_node_is_killed_by_its_number_and_start_time() {
     let home = tempfile::tempdir().unwrap();
-    let data = home.path().join("redis");
-    fs::create_dir(&data).unwrap();
+    let data = made(home.path());
     let mut node = Program::start(Command::new("sleep").arg("600"));
     note(&data.join("node1.pid"), &node);
     let output = script(home.path(), &["kill", "1"]);
@@ -97,8 +103,7 @@ fn a_node_is_killed_by_its_number_and_start_time() {
 #[test]
 fn a_cluster_that_was_never_ready_is_started_anew() {
     let home = tempfile::tempdir().unwrap();
-    let data = home.path().join("redis");
-    fs::create_dir(&data).unwrap();
+    let data = made(home.path());
     let mut keeper = Program::start(Command::new("sleep").arg("600"));
     note(&data.join("namespace"), &keeper);
     let up = || tool_without_programs("redis", home.path(), "go1.23.0").arg("up").run_to_end();
@@ -115,6 +120,23 @@ fn a_cluster_that_was_never_ready_is_started_anew() {
     assert!(text.contains("no network namespace"), "{text}");
     assert_eq!(keeper.process.wait().unwrap().signal(), Some(SIGKILL));
     assert!(!data.join("ready").exists());
+}
+
+#[test]
+fn a_directory_of_the_user_is_not_removed() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("redis");
+    fs::create_dir(&data).unwrap();
+    assert!(script(home.path(), &["down"]).status.success(), "it is empty");
+    fs::create_dir(&data).unwrap();
+    fs::write(data.join("source.c"), "of the user").unwrap();
+    for words in ["down", "up"] {
+        let output = tool_without_programs("redis", home.path(), "go1.23.0").arg(words).run_to_end();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{words}: {text}");
+        assert!(text.contains("was not made by this script"), "{words}: {text}");
+        assert_eq!(fs::read(data.join("source.c")).unwrap(), b"of the user", "{words}");
+    }
 }
 
 #[test]
