@@ -7,15 +7,16 @@
 cache: nine stores read in turns. Each read of map also reads from 8 MiB of memory, and each read of btree from 64 MiB
 (KVBENCH_READS_MEMORY). A cache of the processor holds the first, and loses it while the others run. At each turn, both run
 two more slices directly after the first one (KVBENCH_MORE_SLICES), as a store does that is alone. The ratio of the two
-stores in the first slices may differ by at most 3% from that in the others, in the whole 95% interval. Neighbours in time
-are compared, so that a machine whose speed changes does not hide the effect.
+stores in the first slices must be equal within 3% to that in the others: as for a verdict of equality, its 90% interval lies
+within that margin (two one-sided tests at 5%). Neighbours in time are compared, so that a machine whose speed changes does
+not hide the effect.
 
 stalls: rocksdb and fjall write in turns, and as many operations alone. Both delay writes while they compact; time goes on
 while a store is stopped. For each, the rate, with the time of the deferred work after it, must be the same in turns
 and alone: the 95% interval of the ratio contains 1, and its ends differ by at most 20%, so that a loss of all stalls would
 show.
 
-Takes about 80 minutes on an idle machine, most of them for cache (--minutes). A busy one makes the intervals too wide, and
+Takes about two hours on an idle machine, most of them for cache (--minutes). A busy one makes the intervals too wide, and
 the script then fails. Exit code 0 when both hold.
 """
 
@@ -40,6 +41,8 @@ MARGIN = 0.03
 # Two-sided 95% quantile of Student's distribution by its degrees of freedom: from 1 to 12, for more, and for 100 and more.
 STUDENT = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179]
 STUDENT_FROM_100 = 1.984
+# That for an interval of 90%, for 100 degrees of freedom and more.
+STUDENT_90_FROM_100 = 1.660
 
 
 def bench(options, *flags, environment=()):
@@ -69,16 +72,17 @@ def rate_with_settling(sample):
     return sample["operations"] / (sample["seconds"] + sample["settle_seconds"])
 
 
-def quantile(freedom):
-    """The quantile of Student's distribution for an interval of 95%."""
+def quantile_95(first, second):
+    """The quantile of Student's distribution for an interval of 95%, with the smaller degrees of freedom of two series."""
+    freedom = min(len(first), len(second)) - 1
     return STUDENT_FROM_100 if freedom >= 100 else STUDENT[min(freedom, len(STUDENT)) - 1]
 
 
-def compared(first, second):
-    """The ratio of two series of logarithms, and its 95% interval (Welch's, with the smaller degrees of freedom)."""
+def compared(first, second, quantile):
+    """The ratio of two series of logarithms, and its interval, whose half is `quantile` standard errors (Welch's)."""
     difference = statistics.mean(first) - statistics.mean(second)
     error = math.hypot(*(statistics.stdev(values) / math.sqrt(len(values)) for values in (first, second)))
-    half = quantile(min(len(first), len(second)) - 1) * error
+    half = quantile * error
     return [math.exp(value) for value in (difference, difference - half, difference + half)]
 
 
@@ -102,8 +106,10 @@ def cache(options):
         both.append(turns)
         print(f"cache: {store} after others to alone: {math.exp(statistics.mean(turns)):.3f}, in {len(turns)} turns of "
               f"{comparison['slicing']['slice_seconds']:.2f} s", flush=True)
-    ratio, low, high = compared(*both)
-    print(f"cache: ratio of the two, after others to alone: {ratio:.3f} ({low:.3f} to {high:.3f})", flush=True)
+    if min(map(len, both)) <= 100:
+        sys.exit("cache: fewer than 100 turns; raise --minutes")
+    ratio, low, high = compared(*both, STUDENT_90_FROM_100)
+    print(f"cache: ratio of the two, after others to alone: {ratio:.3f} (90% interval {low:.3f} to {high:.3f})", flush=True)
     return max(-math.log(low), math.log(high)) <= math.log(1 + MARGIN)
 
 
@@ -117,7 +123,8 @@ def stalls(options):
     holds = True
     for store in stores:
         alone = [value for one in both for value in logarithms(one, store, rate_with_settling)]
-        ratio, low, high = compared(logarithms(run, store, rate), alone)
+        turns = logarithms(run, store, rate)
+        ratio, low, high = compared(turns, alone, quantile_95(turns, alone))
         print(f"stalls: {store}, {operations} operations, in turns to alone: {ratio:.3f} ({low:.3f} to {high:.3f})",
               flush=True)
         holds &= low <= 1 <= high and high <= 1.2 * low
@@ -128,7 +135,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kvbench", help="the program, built with --features fault-injection")
     parser.add_argument("parts", nargs="+", choices=["cache", "stalls"])
-    parser.add_argument("--minutes", type=int, default=60, help="time for cache")
+    parser.add_argument("--minutes", type=int, default=90, help="time for cache")
     parser.add_argument("--dir", type=Path, default=Path("."), help="a directory on the disk to measure")
     options = parser.parse_args()
     options.kvbench, options.dir = str(Path(options.kvbench).resolve()), options.dir.resolve()
