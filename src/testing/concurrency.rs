@@ -18,6 +18,7 @@ fn read_all(open: &Open, keys: &[&[u8]], done: &AtomicBool, seen: &AtomicUsize) 
     while !done.load(Ordering::Relaxed) {
         let values: BTreeSet<_> = open.read(keys).into_iter().collect();
         assert_eq!(values.len(), 1, "{}: a read saw parts of several batches: {values:?}", open.cell);
+        assert!(!values.contains(&None), "{}: a read saw no key of a batch", open.cell);
         seen.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -129,6 +130,7 @@ fn look_at_all(open: &Open, names: &[Vec<u8>], done: &AtomicBool, looks: &Atomic
         for keys in [&some, &all, &some, &some] {
             let values: BTreeSet<_> = open.read(keys).into_iter().collect();
             assert_eq!(values.len(), 1, "{}: a read saw half a batch: {values:?}", open.cell);
+            assert!(!values.contains(&None), "{}: a read saw no key of a batch", open.cell);
         }
         let pairs = open.all();
         let keys = pairs.len();

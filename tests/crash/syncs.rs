@@ -1,6 +1,7 @@
 //! When the disk is really synced: the server's own system calls.
 
 use crate::{
+    faults::ok,
     support::{Client, PATIENCE, RunToEnd, stores, stores_that},
     trace::{Trace, Traced, strace},
 };
@@ -138,7 +139,7 @@ fn requests() -> impl Iterator<Item = String> {
 /// One SET after the other.
 fn set_some(client: &mut Client) {
     for key in requests() {
-        client.call(&["SET", &key, &"v".repeat(100)]);
+        assert_eq!(client.call(&["SET", &key, &"v".repeat(100)]), ok());
     }
 }
 

@@ -453,6 +453,19 @@ mod tests {
         when_unlocked(|| Mdbx::open_here(path, &options)).unwrap()
     }
 
+    /// Others would make the store read-only.
+    #[test]
+    fn errors_of_a_commit_that_needs_too_much_are_rolled_back() {
+        for (error, text) in [
+            (libmdbx::Error::TxnFull, "one commit changes too many pages"),
+            (libmdbx::Error::OutOfMemory, "too little memory for this operation"),
+            (libmdbx::Error::MapFull, "--map-size (64 bytes)"),
+        ] {
+            let error = fail(error, Path::new("data"), 64);
+            assert!(error.is_rolled_back() && error.to_string().contains(text), "{error}");
+        }
+    }
+
     fn flags(mdbx: &Mdbx) -> u32 {
         let mut flags = 0;
         #[expect(unsafe_code, reason = "a call that the crate does not wrap")]

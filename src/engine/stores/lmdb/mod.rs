@@ -400,3 +400,21 @@ impl Engine for Lmdb {
         file::compact(env, &path, |error| fail(error, &path, map_size))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Others would make the store read-only.
+    #[test]
+    fn errors_of_a_commit_that_needs_too_much_are_rolled_back() {
+        for (error, text) in [
+            (heed::Error::Mdb(MdbError::TxnFull), "one commit changes too many pages"),
+            (heed::Error::Io(io::ErrorKind::OutOfMemory.into()), "too little memory for this operation"),
+            (heed::Error::Mdb(MdbError::MapFull), "--map-size (64 bytes)"),
+        ] {
+            let error = fail(error, Path::new("data"), 64);
+            assert!(error.is_rolled_back() && error.to_string().contains(text), "{error}");
+        }
+    }
+}
