@@ -51,8 +51,9 @@ Made by `kvbench commands`; a test compares. Names and options may be in any cas
 redis-server 7, in RESP2 and RESP3, except where the description says something else. `KEYS` also takes `LIMIT n` and `WITHVALUES`.
 
 Commands that read or write keys are atomic on every engine. Exceptions: `DEL` and `UNLINK` of more than 1,024 keys remove
-1,024 keys at a time, and `KEYS` may show only a part of an `MSET` or a transaction that is executed
-meanwhile ([when](protocol.md#differences-from-redis-server-7015)). Within a pipeline a read sees the writes before it.
+1,024 keys at a time; `KEYS` may show only a part of an `MSET` or a transaction that is executed
+meanwhile ([when](protocol.md#differences-from-redis-server-7015)); and in a cluster commands on all keys, such as
+`FLUSHALL`, may take several steps ([distributed.md](distributed.md)). Within a pipeline a read sees the writes before it.
 ";
 
 /// Returns the list of commands in Markdown, group by group.
