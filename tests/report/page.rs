@@ -182,7 +182,7 @@ fn the_chooser_leaves_out_a_store_that_failed_in_a_part_of_the_work() {
     assert_eq!(left(&answer(&run, &[]), "headline"), "map");
     run.samples[10].outcome = Outcome::Failed("disk full".to_owned());
     let dom = answer(&run, &[]);
-    assert_eq!(left(&dom, "headline"), "btree");
+    assert_eq!(left(&dom, "headline"), "btree only");
     assert!(left(&dom, "out").contains("failed in this work"), "{}", left(&dom, "out"));
 }
 

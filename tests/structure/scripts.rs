@@ -122,7 +122,11 @@ fn what_ci_runs_as_root_exists() {
     let workflow = read(".github/workflows/ci.yml").replace("\\\n", " ");
     let mut found = 0;
     for line in workflow.lines().filter_map(|line| line.trim().strip_prefix("$run --")) {
-        let (target, filters) = line.split_once(" -- ").unwrap();
+        let Some((target, filters)) = line.split_once(" -- ") else {
+            let name = line.strip_prefix("test ").unwrap();
+            assert!(read(&format!("tests/{name}/main.rs")).contains("#[test]"), "{name}");
+            continue;
+        };
         for filter in filters.split_whitespace() {
             let (module, test) = filter.split_once("::").unwrap();
             let file = match target.strip_prefix("test ") {

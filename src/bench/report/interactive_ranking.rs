@@ -81,9 +81,17 @@ struct Work {
     factor: f64,
     /// Number of the environment (machine, program and conditions) that measured the work: the higher, the newer.
     group: usize,
-    /// Indices of the stores that failed in this work.
-    failed: Vec<usize>,
+    failed: Vec<Failed>,
     cells: Vec<Cell>,
+}
+
+/// Store that failed in a work.
+#[derive(Serialize)]
+struct Failed {
+    /// Index of the store in the page's list of stores.
+    store: usize,
+    /// Name of the fsync policy under which it failed, as that of a [`Cell`].
+    durability: &'static str,
 }
 
 #[derive(Serialize)]
@@ -267,7 +275,12 @@ pub fn data(report: &Report<'_>, promises: &[StoreProperties]) -> Result<String,
             planned: looks.planned(),
             factor: looks.factor(),
             group: first.group,
-            failed: failed.filter_map(|entry| store(entry)).collect(),
+            failed: failed
+                .filter_map(|entry| {
+                    let durability = Level::of(&entry.cell.target).durability_word();
+                    Some(Failed { store: store(entry)?, durability })
+                })
+                .collect(),
             cells: cells.collect(),
             title: contest.title,
         });

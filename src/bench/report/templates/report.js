@@ -177,19 +177,23 @@ const meanSize = (text) => mean(text.split("-").map(Number));
 const fits = (cell, work, asked) =>
   (asked.reads === 1 && work.reads === 1) || (cell.kill <= asked.kill && cell.power_cut <= asked.power);
 
-// Returns the work, each with the cells that fit: of each store, under the fastest of its policies that fit. `all` holds
-// the cells of all policies, and `failed` the stores that failed under any. Each cell has the plan of its own comparison.
-function admitted(contests, asked) {
+// Returns true if a failure is that of the store of a cell, under the cell's policy and in its environment.
+const isOf = (failure, { store, durability }, { group }) =>
+  failure.store === store && failure.durability === durability && failure.group === group;
+
+// Returns the work, each with the cells that fit: of each store, under the fastest of its policies that fit, without those
+// under which it `failed` in any of the work. `all` holds the cells of all policies. Each cell has the plan of its own
+// comparison.
+function admitted(contests, asked, failed) {
   const rate = (cell) => mean(cell.rates.filter((one) => one !== null));
   const works = new Map();
   for (const contest of contests) {
-    const work = works.get(contest.work) ?? { ...contest, cells: [], all: [], failed: [] };
+    const work = works.get(contest.work) ?? { ...contest, cells: [], all: [] };
     works.set(contest.work, work);
     const { planned, factor, margin } = contest;
     const cells = contest.cells.map((cell) => ({ ...cell, plan: { planned, factor, margin } }));
     work.all.push(...cells);
-    work.failed.push(...contest.failed);
-    for (const cell of cells.filter((one) => fits(one, contest, asked))) {
+    for (const cell of cells.filter((one) => fits(one, contest, asked) && !failed.some((other) => isOf(other, one, contest)))) {
       const place = work.cells.findIndex((one) => one.store === cell.store);
       if (place < 0) work.cells.push(cell);
       else if (rate(cell) > rate(work.cells[place])) work.cells[place] = cell;
@@ -204,13 +208,14 @@ const POLICIES = { memory: "in memory", unknown: "durability unknown" };
 const policy = ({ durability }) => POLICIES[durability] ?? `fsync ${durability}`;
 
 // Returns the reason why a store is not in the ranking.
-function absence(store, place, near, asked, needs, memory) {
-  if (near.some((work) => work.failed.includes(place))) return "failed in this work";
+function absence(store, place, near, asked, needs, memory, failed) {
   if (needs(store) > memory) return `needs ${words("bytes", needs(store))} of memory`;
   const own = (work) => work.all.filter((cell) => cell.store === place);
   const lossy = near.flatMap((work) => own(work).filter((cell) => !fits(cell, work, asked)));
   const count = near.flatMap(own).length;
-  if (count === 0) return "not measured in this work";
+  const hasFailed = (work) => own(work).some((cell) => fits(cell, work, asked) && failed.some((one) => isOf(one, cell, work)));
+  if (near.some(hasFailed)) return "failed in this work";
+  if (count === 0) return failed.some((one) => one.store === place) ? "failed in this work" : "not measured in this work";
   if (lossy.length < count) return "not measured in all of this work";
   const least = lossy.reduce((a, b) => (b.power_cut + b.kill < a.power_cut + a.kill ? b : a));
   const by = least.power_cut > asked.power ? ["a power cut", least.power_cut] : ["a kill", least.kill];
@@ -223,9 +228,12 @@ function choose({ stores, contests, between_runs }, asked) {
   const [data, memory] = [asked.data * GB, asked.memory * GB];
   const needs = (store) => (store.holds_all ? data * (store.factor ?? 1) : 0);
   const tooLarge = stores.map((store, place) => place).filter((place) => needs(stores[place]) > memory);
-  const level = admitted(contests.filter((one) => one.access === asked.access), asked)
+  const alike = contests.filter((one) => one.access === asked.access)
     .map((work) => ({ ...work, weight: 1.1 - Math.abs(work.reads - asked.reads) / NEAR }))
-    .filter((work) => work.weight > 0.0999)
+    .filter((work) => work.weight > 0.0999);
+  // A store that failed in a part of the work must not rank as fast in the rest.
+  const failed = alike.flatMap(({ failed, group }) => failed.map((failure) => ({ ...failure, group })));
+  const level = admitted(alike, asked, failed)
     .map((work) => ({ ...work, cells: work.cells.filter((cell) => !tooLarge.includes(cell.store)) }));
   const beyond = (one) => one.memory !== null && one.data > one.memory;
   const sized = (works) => works.filter((one) => beyond(one) === data > memory);
@@ -233,14 +241,11 @@ function choose({ stores, contests, between_runs }, asked) {
   const valued = (works) => works.filter(({ value_bytes }) =>
     meanSize(value_bytes) <= bytes * TIMES && bytes <= meanSize(value_bytes) * TIMES);
   // Work on data and values of the asked sizes; without any, work on data or values of other sizes.
-  const alike = [valued(sized(level)), valued(level), sized(level), level].find((works) => works.length > 0) ?? [];
+  const similar = [valued(sized(level)), valued(level), sized(level), level].find((works) => works.length > 0) ?? [];
   // Only work of one environment: of that with the most stores, and of several that of the newest.
   const stored = (work) => work.cells.length;
-  const group = alike.reduce((a, b) => (stored(b) - stored(a) || b.group - a.group) > 0 ? b : a, alike[0])?.group;
-  const environment = alike.filter((work) => work.group === group);
-  // A store that failed in a part of it must not rank as fast in the rest.
-  const failed = environment.flatMap((work) => work.failed);
-  const near = environment.map((work) => ({ ...work, cells: work.cells.filter(({ store }) => !failed.includes(store)) }));
+  const group = similar.reduce((a, b) => (stored(b) - stored(a) || b.group - a.group) > 0 ? b : a, similar[0])?.group;
+  const near = similar.filter((work) => work.group === group);
   const lacking = [valued(near).length === 0 && "values", sized(near).length === 0 && "data"].filter(Boolean);
   // Only work that as many stores as possible have done, and of it the stores that did it all.
   const most = Math.max(0, ...near.map((work) => work.cells.length));
@@ -275,7 +280,7 @@ function choose({ stores, contests, between_runs }, asked) {
   const equals = rivals.filter((one) => one.standing === "equal");
   const unclear = rivals.filter((one) => one.standing === "cannot tell");
   const missing = stores.map((_, place) => place).filter((place) => !ranking.some((one) => one.store === stores[place]));
-  const out = missing.map((place) => [stores[place].name, absence(stores[place], place, near, asked, needs, memory)]);
+  const out = missing.map((place) => [stores[place].name, absence(stores[place], place, near, asked, needs, memory, failed)]);
   const { margin } = plan;
   return { ranking, rivals, alike: equals, unclear, few, margin, lacking, larger: data > memory, out, works: common, near };
 }
