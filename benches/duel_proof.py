@@ -15,9 +15,9 @@ time of each call of the engine (KVBENCH_SLOWED; on one side no time). How large
 start, without the load.
 
 The load is another process: bursts of CPU time, 20% to 60% of one core, and syncs of a file, from a seed.
-Each verdict is added to a table (--table), and a comparison of the same commit that is in it is not measured again. So the script can be
-stopped and started, also on another day, and --most ends it after so many comparisons. Exit code 0 when the experiment
-holds, 1 when it does not, 2 when comparisons are left.
+Each verdict is added to a table (--table), and a comparison of the same commit that is in it is not measured again. So the
+script can be stopped and started, also on another day, and --most ends it after so many comparisons. Exit code 0 when the
+experiment holds, 1 when it does not, 2 when comparisons are left.
 """
 
 import argparse

@@ -71,9 +71,9 @@ pub(super) fn wrong_arity(name: &str, reply: &mut Reply) {
     reply.error(format!("ERR wrong number of arguments for '{name}' command"));
 }
 
-/// Writes the error for EXEC with arguments.
-pub(super) fn abort(reply: &mut Reply) {
-    reply.error("EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command");
+/// Writes the error for an EXEC that is refused because of `cause`.
+pub(super) fn abort(cause: &str, reply: &mut Reply) {
+    reply.error(format!("EXECABORT Transaction discarded because of: {cause}"));
 }
 
 /// Maximum number of bytes of a request that an error quotes, as in Redis.

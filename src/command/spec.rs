@@ -419,12 +419,20 @@ impl Lookup {
         matches!(spec.handler, Handler::Transaction(Transaction::Exec))
     }
 
+    /// Writes Redis' error for a request that needs authentication.
+    pub fn refuse_without_authentication(self, reply: &mut Reply) {
+        const CAUSE: &str = "NOAUTH Authentication required.";
+        if self.is_exec() { error::abort(CAUSE, reply) } else { reply.error(CAUSE) }
+    }
+
     /// Writes Redis' error for a request that cannot be executed.
     pub fn refuse(self, args: Args<'_>, reply: &mut Reply) {
         match self {
             Self::Refused(_, _, Refusal::CrossSlot) => reply.error(store::Error::CrossSlot.to_string()),
             Self::Refused(spec, _, Refusal::Subcommand) => error::unknown_subcommand(spec.name, args, reply),
-            Self::Known(..) | Self::Refused(..) if self.is_exec() => error::abort(reply),
+            Self::Known(..) | Self::Refused(..) if self.is_exec() => {
+                error::abort("wrong number of arguments for 'exec' command", reply);
+            }
             Self::Known(spec, _) | Self::Refused(spec, ..) => error::wrong_arity(spec.name, reply),
             Self::Unknown => error::unknown(args, reply),
         }

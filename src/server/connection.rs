@@ -313,8 +313,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let (session, transaction) = (&self.session, self.transaction.as_deref());
         let mode = if !self.is_admitted() {
             ClientMode::BeforeAuth
-        } else if transaction.is_some_and(Transaction::is_open) {
-            ClientMode::InMulti
         } else if session.replies == ReplyMode::Skip {
             ClientMode::OneByOne
         } else {

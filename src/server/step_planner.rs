@@ -66,8 +66,6 @@ pub(super) enum ClientMode {
     Normal,
     /// Requests are executed, each one alone, because CLIENT REPLY SKIP suppresses one reply.
     OneByOne,
-    /// Requests are queued for EXEC, except those of [`Spec::is_executed_in_multi`], such as EXEC and DISCARD.
-    InMulti,
     /// Requests are refused, except the few that need no authentication ([`NO_AUTH`]), such as AUTH and HELLO.
     BeforeAuth,
 }
@@ -91,8 +89,7 @@ pub(super) fn next_step(
         Lookup::Refused(_, _, Refusal::CrossSlot) if is_locked => return Some(step(StepKind::NoAuth)),
         Lookup::Refused(..) | Lookup::Unknown => return Some(step(StepKind::Refuse)),
     };
-    let is_open = mode == ClientMode::InMulti || is_locked && transaction.is_some_and(Transaction::is_open);
-    if is_open && !spec.is_executed_in_multi() {
+    if transaction.is_some_and(Transaction::is_open) && !spec.is_executed_in_multi() {
         return Some(step(StepKind::Queue));
     }
     Some(match spec.handler {

@@ -67,7 +67,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     return Err(ConnectionEnd::Foreign(foreign));
                 }
             }
-            StepKind::NoAuth => self.refuse_without_authentication(&mut batch),
+            StepKind::NoAuth => {
+                self.refuse_by(&mut batch, |lookup, _, reply| lookup.refuse_without_authentication(reply));
+            }
         }
         Ok(batch)
     }
@@ -100,36 +102,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Replies to a request that cannot be executed with its error. Returns the protocol of the client if that
     /// is not RESP.
     fn refuse(&mut self, batch: &mut RequestBatch) -> Option<Foreign> {
-        let (mut is_http, transaction) = (false, &mut self.transaction);
-        let client = self.session.client();
-        batch.answer_one(|lookup, args, reply| {
-            if let Some(transaction) = transaction {
-                transaction.refuse(lookup.is_exec());
-                client.set_queued(transaction.queued());
-            }
+        let mut is_http = false;
+        self.refuse_by(batch, |lookup, args, reply| {
             is_http = matches!(lookup, Lookup::Unknown) && Foreign::is_http_word(args.get(0));
             lookup.refuse(args, reply);
         });
         is_http.then_some(Foreign::Http)
     }
 
-    /// Replies to a request that needs authentication. As in Redis, EXEC then ends the transaction, and after another
-    /// request in a transaction EXEC fails: the password was set after MULTI.
-    fn refuse_without_authentication(&mut self, batch: &mut RequestBatch) {
-        const ERROR: &str = "NOAUTH Authentication required.";
+    /// Answers the next request of the batch with an error, by calling `answer`. In a transaction EXEC will fail, or ends it.
+    fn refuse_by(&mut self, batch: &mut RequestBatch, mut answer: impl FnMut(Lookup, Args<'_>, &mut Reply)) {
         let (client, transaction) = (self.session.client(), &mut self.transaction);
-        batch.answer_one(|lookup, _, reply| {
-            match transaction.as_mut().filter(|transaction| transaction.is_open()) {
-                None => reply.error(ERROR),
-                Some(transaction) => {
-                    transaction.refuse(lookup.is_exec());
-                    client.set_queued(transaction.queued());
-                    match lookup.is_exec() {
-                        true => reply.error(format!("EXECABORT Transaction discarded because of: {ERROR}")),
-                        false => reply.error(ERROR),
-                    }
-                }
+        batch.answer_one(|lookup, args, reply| {
+            if let Some(transaction) = transaction {
+                transaction.refuse(lookup.is_exec());
+                client.set_queued(transaction.queued());
             }
+            answer(lookup, args, reply);
         });
     }
 

@@ -58,8 +58,13 @@ fn step(batch: &RequestBatch, store: &Store) -> Step {
 /// Returns the steps into which the requests of a client in the state `mode` are divided: the kind of each step, and
 /// the number of its requests. Nothing is executed.
 fn plan(mode: ClientMode, requests: &str) -> Vec<(String, usize)> {
+    plan_within(None, mode, requests)
+}
+
+/// The same of a client with a transaction.
+fn plan_within(transaction: Option<&Transaction>, mode: ClientMode, requests: &str) -> Vec<(String, usize)> {
     let (store, mut batch, mut steps) = (store_with(&[]), received(requests), Vec::new());
-    while let Some(step) = step_in(mode, &batch, &store) {
+    while let Some(step) = next_step(&batch, (mode, Database::default()), transaction, &store) {
         let kind = format!("{:?}", step.kind);
         let name = kind.split('(').next().unwrap_or_default().to_owned();
         steps.push((if step.is_large { format!("large {name}") } else { name }, step.requests.len()));
@@ -164,7 +169,7 @@ fn exec_that_compares_many_watched_keys_is_large() {
     for (count, is_large) in [(100, false), (5000, true)] {
         let mut transaction = watching(&store, count);
         transaction.step(command::Transaction::Multi).unwrap();
-        let state = (ClientMode::InMulti, Database::default());
+        let state = (ClientMode::Normal, Database::default());
         let planned = next_step(&received("EXEC\r\n"), state, Some(&transaction), &store).unwrap();
         assert_eq!(planned.is_large, is_large, "{count}");
     }
@@ -198,8 +203,10 @@ fn many_watched_keys_are_unwatched_on_a_blocking_thread() {
 #[test]
 fn the_state_of_a_client_decides_what_its_requests_do() {
     let requests = "GET a\r\nGET b\r\nSET a 1\r\nSET b 1\r\nEXEC\r\nUNWATCH\r\nRESET\r\nNONE\r\n";
-    let kinds = |mode| {
-        plan(mode, requests)
+    let mut open = Transaction::new(Arc::new(store_with(&[])));
+    open.step(command::Transaction::Multi).unwrap();
+    let kinds = |transaction, mode| {
+        plan_within(transaction, mode, requests)
             .into_iter()
             .map(|(kind, count)| {
                 assert_eq!(count, 1);
@@ -208,12 +215,17 @@ fn the_state_of_a_client_decides_what_its_requests_do() {
             .collect::<Vec<_>>()
     };
     let ends = ["Transaction", "Transaction", "Session", "Refuse"];
-    assert_eq!(kinds(ClientMode::OneByOne), [&["Read", "Read", "Write", "Write"][..], &ends].concat());
-    assert_eq!(
-        kinds(ClientMode::InMulti),
-        [&["Queue", "Queue", "Queue", "Queue", "Transaction", "Queue"][..], &ends[2..]].concat()
-    );
-    assert_eq!(kinds(ClientMode::BeforeAuth), [&["NoAuth"; 6][..], &ends[2..]].concat());
+    assert_eq!(kinds(None, ClientMode::OneByOne), [&["Read", "Read", "Write", "Write"][..], &ends].concat());
+    let queued = [&["Queue", "Queue", "Queue", "Queue", "Transaction", "Queue"][..], &ends[2..]].concat();
+    for mode in [ClientMode::Normal, ClientMode::OneByOne] {
+        assert_eq!(kinds(Some(&open), mode), queued);
+    }
+    for transaction in [None, Some(&open)] {
+        let found = kinds(transaction, ClientMode::BeforeAuth);
+        assert_eq!(found, [&["NoAuth"; 6][..], &ends[2..]].concat());
+    }
+    // The password was set after MULTI.
+    assert_eq!(plan_within(Some(&open), ClientMode::BeforeAuth, "AUTH p\r\n"), [("Queue".to_owned(), 1)]);
 }
 
 #[test]

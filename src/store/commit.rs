@@ -203,6 +203,7 @@ impl Store {
     fn try_commit_blind<W: Work>(&self, works: &mut [&mut W]) -> (Vec<Result<(), Error>>, Vec<usize>) {
         let (arena, markers) = (Bump::new(), self.markers());
         let (mut txn, mut ends) = (Txn::new(self, &arena, Batch::default(), markers), Vec::new());
+        // A transaction that is blind copies no more than it has queued, so it is never too large.
         for work in works {
             work.run(&mut txn);
             txn.end_part();

@@ -391,7 +391,7 @@ mod tests {
         let next = lists.begin_read();
         save(next, false, &orders[2..]);
         assert!(find(&lists, orders[3]));
-        // The same holds if the later read could keep no list, because its next key is too large.
+        // An earlier read is kept out also if the later one could keep no list, because its next key is too large.
         let (early, late) = (lists.begin_read(), lists.begin_read());
         lists.add(Database::default(), orders[0], late, true, None);
         save(early, false, &orders[2..]);

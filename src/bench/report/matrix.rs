@@ -293,15 +293,8 @@ impl<'r, 'a> Draft<'r, 'a> {
         let labels: Vec<_> = self.stores.keys().cloned().collect();
         let Judged { pairwise, margin, .. } = self.judged();
         self.margin = margin;
-        let mut order = pairwise.order().to_vec();
-        if pairwise.pairs().is_empty() {
-            // A comparison that ended too early has no order of its own.
-            let level =
-                |store: &usize| labels.get(*store).and_then(|label| self.level_of(label)).unwrap_or(f64::MIN);
-            order.sort_by(|one, other| level(other).total_cmp(&level(one)));
-        }
-        let Some(best) = order.first().copied() else { return };
-        self.groups = pairwise.rank_groups(&order);
+        let Some(best) = pairwise.order().first().copied() else { return };
+        self.groups = pairwise.rank_groups(pairwise.order());
         for (number, label) in labels.iter().enumerate().filter(|(number, _)| *number != best) {
             self.rivals.insert(label.clone(), pairwise.between(number, best));
         }
@@ -389,12 +382,8 @@ impl<'r, 'a> Draft<'r, 'a> {
     /// Returns the ratio of a store to the best from their mean scores, for stores without a confidence
     /// interval.
     fn ratio(&self, label: &str) -> Option<f64> {
-        Some((self.level_of(label)? - self.level_of(self.best.as_deref()?)?).exp())
-    }
-
-    /// Returns the mean score of a store over its repetitions.
-    fn level_of(&self, label: &str) -> Option<f64> {
-        mean(&self.stores.get(label)?.values().copied().collect::<Vec<_>>())
+        let level = |label: &str| mean(&self.stores.get(label)?.values().copied().collect::<Vec<_>>());
+        Some((level(label)? - level(self.best.as_deref()?)?).exp())
     }
 
     /// Returns the cells of a store of the column, one for each workload, in their order.

@@ -384,7 +384,12 @@ impl Comparison {
                 verdict: pair.verdict(self.margin),
             })
         };
-        Pairwise::judged(self.verdicts.iter().filter_map(pair).collect(), cells.len())
+        let rates = cells.iter().map(|id| {
+            let store = self.cells.iter().position(|cell| cell == id);
+            store.and_then(|store| self.rates(&[store]).pop()).unwrap_or_default()
+        });
+        let rates: Vec<_> = rates.collect();
+        Pairwise::judged(self.verdicts.iter().filter_map(pair).collect(), &rates)
     }
 
     /// Returns the number of blocks and the time that would decide a comparison with this verdict; `None` if it is

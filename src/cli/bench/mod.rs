@@ -296,13 +296,7 @@ impl Bench {
             || self.find_rate.is_some();
         let wire = self.wire.wire;
         let target = self.wire.foreign()?;
-        if target.is_some() && self.machine.limits_foreign() {
-            let text =
-                "--foreign: with --target the server is one of the other programs; leave --foreign out";
-            return Err(run::Error::Conditions(text.into()));
-        }
-        let conditions = self.machine.conditions();
-        let foreign_limit = conditions.foreign_limit.filter(|_| target.is_none());
+        let conditions = self.machine.conditions(target.is_some())?;
         let options = Options {
             suite: self.suite,
             workloads: self.workloads,
@@ -341,7 +335,6 @@ impl Bench {
             conditions: RunConditions {
                 keys_are_explicit: self.keys.is_some(),
                 cache_is_explicit: self.cache_size.is_some(),
-                foreign_limit,
                 ..conditions
             },
             command: recorded_arguments(),

@@ -5,7 +5,10 @@ use super::{
     percent_to_100,
     value_parsers::cpus,
 };
-use crate::bench::plan::options::{Cpus, Preset, RunConditions};
+use crate::bench::{
+    plan::options::{Cpus, Preset, RunConditions},
+    run,
+};
 use bytesize::ByteSize;
 use clap::Args;
 
@@ -47,15 +50,21 @@ pub(super) struct Machine {
 const FOREIGN: f64 = 0.1;
 
 impl Machine {
-    /// Returns `true` if `--foreign` is given with a limit.
-    pub fn limits_foreign(&self) -> bool {
-        self.foreign.is_some_and(|part| part < 1.0)
-    }
-
-    pub fn conditions(&self) -> RunConditions {
-        RunConditions {
+    /// Returns the conditions that the flags describe. `has_target` is `true` with `--target`.
+    ///
+    /// # Errors
+    ///
+    /// [`run::Error::Conditions`] if `--foreign` is given with `--target`.
+    pub fn conditions(&self, has_target: bool) -> Result<RunConditions, run::Error> {
+        let foreign_limit = self.foreign.or((!has_target).then_some(FOREIGN)).filter(|part| *part < 1.0);
+        if has_target && foreign_limit.is_some() {
+            let text =
+                "--foreign: with --target the server is one of the other programs; leave --foreign out";
+            return Err(run::Error::Conditions(text.into()));
+        }
+        Ok(RunConditions {
             quiet_wait: self.quiet_wait,
-            foreign_limit: Some(self.foreign.unwrap_or(FOREIGN)).filter(|part| *part < 1.0),
+            foreign_limit,
             memory_limit: self.memory_limit.map(|size| size.as_u64()),
             cold: self.cold,
             cpus: self.cpus.clone().unwrap_or_default(),
@@ -65,7 +74,7 @@ impl Machine {
                 _ => None,
             },
             ..RunConditions::default()
-        }
+        })
     }
 
     /// Returns `true` with `--quick` or `--full`.

@@ -93,31 +93,20 @@ pub(super) fn calibrate(options: &Calibrate) -> anyhow::Result<()> {
         check_writable(path).map_err(not_written("--markdown", path))?;
     }
     let mut tell = |text: &str| eprintln!("kvbench: {text}");
-    let save = |found: &_| {
-        let saved = output
-            .as_deref()
-            .map(|path| run::stored_calibration::save(found, path).map_err(not_written("--output", path)));
-        saved.unwrap_or(Ok(()))
+    let ended = calibrate::run(&options.options(), &mut tell);
+    let found = match &ended {
+        Ok(figures) => calibrate::summary(figures)?,
+        Err(error) => calibrate::summary_of_error(error)?,
     };
-    let figures = match calibrate::run(&options.options(), &mut tell) {
-        Ok(figures) => figures,
-        Err(error) => {
-            // An earlier calibration of this build no longer counts.
-            if let Err(fault) =
-                calibrate::summary_of_error(&error).map_err(Into::into).and_then(|found| save(&found))
-            {
-                tell(&fault.to_string());
-            }
-            return Err(error.into());
-        }
-    };
-    let found = calibrate::summary(&figures)?;
+    // After an error, an earlier calibration of this build no longer counts. If this fails, the page is written all the same.
+    let saved = output.map_or(Ok(()), |path| {
+        run::stored_calibration::save(&found, &path).map_err(not_written("--output", &path))
+    });
+    let figures = ended?;
     if options.all {
         print(&format!("{}\n", calibrate::text(&figures)))?;
     }
     print(&calibrate::summary_text(&figures, &found))?;
-    // If this fails, the page is written all the same.
-    let saved = save(&found);
     if let Some(path) = &options.markdown {
         let page = calibrate::markdown(&figures, &found);
         fs::write(path, page).map_err(not_written("--markdown", path))?;

@@ -453,7 +453,7 @@ mod tests {
         when_unlocked(|| Mdbx::open_here(path, &options)).unwrap()
     }
 
-    /// Others would make the store read-only.
+    /// An error that is not rolled back would make the store read-only.
     #[test]
     fn errors_of_a_commit_that_needs_too_much_are_rolled_back() {
         for (error, text) in [

@@ -228,12 +228,12 @@ function choose({ stores, contests, between_runs }, asked) {
   const [data, memory] = [asked.data * GB, asked.memory * GB];
   const needs = (store) => (store.holds_all ? data * (store.factor ?? 1) : 0);
   const tooLarge = stores.map((store, place) => place).filter((place) => needs(stores[place]) > memory);
-  const alike = contests.filter((one) => one.access === asked.access)
+  const related = contests.filter((one) => one.access === asked.access)
     .map((work) => ({ ...work, weight: 1.1 - Math.abs(work.reads - asked.reads) / NEAR }))
     .filter((work) => work.weight > 0.0999);
   // A store that failed in a part of the work must not rank as fast in the rest.
-  const failed = alike.flatMap(({ failed, group }) => failed.map((failure) => ({ ...failure, group })));
-  const level = admitted(alike, asked, failed)
+  const failed = related.flatMap(({ failed, group }) => failed.map((failure) => ({ ...failure, group })));
+  const level = admitted(related, asked, failed)
     .map((work) => ({ ...work, cells: work.cells.filter((cell) => !tooLarge.includes(cell.store)) }));
   const beyond = (one) => one.memory !== null && one.data > one.memory;
   const sized = (works) => works.filter((one) => beyond(one) === data > memory);
@@ -277,12 +277,12 @@ function choose({ stores, contests, between_runs }, asked) {
   });
   if (best) best.ratio = 1;
   const few = pairs.slice(0, rivals.length).some(({ count }) => count < 3);
-  const equals = rivals.filter((one) => one.standing === "equal");
+  const alike = rivals.filter((one) => one.standing === "equal");
   const unclear = rivals.filter((one) => one.standing === "cannot tell");
   const missing = stores.map((_, place) => place).filter((place) => !ranking.some((one) => one.store === stores[place]));
   const out = missing.map((place) => [stores[place].name, absence(stores[place], place, near, asked, needs, memory, failed)]);
   const { margin } = plan;
-  return { ranking, rivals, alike: equals, unclear, few, margin, lacking, larger: data > memory, out, works: common, near };
+  return { ranking, rivals, alike, unclear, few, margin, lacking, larger: data > memory, out, works: common, near };
 }
 
 function tell(form, found, asked) {

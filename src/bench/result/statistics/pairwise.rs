@@ -111,7 +111,7 @@ struct Estimate {
 impl Pairwise {
     /// Compares all pairs of stores with the blocks of the latest look (evaluation).
     pub fn of(rates: Rates<'_>) -> Self {
-        Self::of_family(&[rates], 0).pop().unwrap_or_else(|| Self::judged(Vec::new(), 0))
+        Self::of_family(&[rates], 0).pop().unwrap_or_else(|| Self::judged(Vec::new(), &[]))
     }
 
     /// Compares all pairs of stores in each of several comparisons, with the blocks of its latest look (evaluation). The
@@ -148,10 +148,14 @@ impl Pairwise {
         of_each.collect()
     }
 
-    /// Returns a comparison of `stores` stores whose pairs were judged before. The order is by the mean ratio of a
-    /// store to the others; stores without a pair keep their place.
-    pub fn judged(pairs: Vec<Pair>, stores: usize) -> Self {
+    /// Returns a comparison of stores whose pairs were judged before. `rates` has the logarithms of each store's rates. The
+    /// order is by the mean ratio of a store to the others, and stores without a pair keep their place; without any pair it
+    /// is by the mean rates.
+    pub fn judged(pairs: Vec<Pair>, rates: &[BTreeMap<u32, f64>]) -> Self {
         let level = |store: usize| {
+            if pairs.is_empty() {
+                return rates.get(store).and_then(mean_of).unwrap_or(f64::MIN);
+            }
             let ratios = pairs.iter().filter_map(|pair| match (pair.first == store, pair.second == store) {
                 (true, _) => Some(pair.ratio.ln()),
                 (_, true) => Some(-pair.ratio.ln()),
@@ -159,7 +163,7 @@ impl Pairwise {
             });
             mean(&ratios.collect::<Vec<_>>()).unwrap_or(0.0)
         };
-        let mut order: Vec<usize> = (0..stores).collect();
+        let mut order: Vec<usize> = (0..rates.len()).collect();
         order.sort_by(|a, b| level(*b).total_cmp(&level(*a)));
         Self { pairs, order }
     }

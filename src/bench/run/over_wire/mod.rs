@@ -167,6 +167,12 @@ fn loaded(
     Ok((start()?, seconds))
 }
 
+/// Returns the pipeline depth of each client while the keys of `workload` are loaded or verified: the pipelines of all
+/// clients together have no more bytes than a batch of the load in process.
+fn load_pipeline(workload: &Workload) -> u32 {
+    (workload.pairs_of_load_batch() / f64::from(LOAD_CLIENTS)).clamp(1.0, f64::from(LOAD_PIPELINE)) as u32
+}
+
 impl WireBench {
     /// Reads values that the server should hold, at most `most` of them chosen at random, and compares them.
     fn verify(&self, workload: &Workload, most: u64) -> Result<Verified, String> {
@@ -174,14 +180,12 @@ impl WireBench {
             return Ok(Verified::default());
         }
         let reads = workload.verification(self.live.span(), most);
-        let reads = Workload { threads: LOAD_CLIENTS, batch: LOAD_PIPELINE, ..reads };
+        let reads = Workload { threads: LOAD_CLIENTS, batch: load_pipeline(workload), ..reads };
         Ok(Verified::of(self.run(&[&reads], &ProcessUsage::default)?))
     }
 
     fn load(&self, workload: &Workload) -> Result<(), String> {
-        // The pipelines of all clients have no more bytes than a batch in process.
-        let batch = workload.pairs_of_load_batch() / f64::from(LOAD_CLIENTS);
-        let batch = batch.clamp(1.0, f64::from(LOAD_PIPELINE)) as u32;
+        let batch = load_pipeline(workload);
         let load = Workload { threads: LOAD_CLIENTS, batch, ..workload.load() };
         for phase in self.run(&[&load], &ProcessUsage::default)? {
             if let Some(fault) = phase.recorder.measurement(phase.start).first_fault {

@@ -405,7 +405,7 @@ impl Engine for Lmdb {
 mod tests {
     use super::*;
 
-    /// Others would make the store read-only.
+    /// An error that is not rolled back would make the store read-only.
     #[test]
     fn errors_of_a_commit_that_needs_too_much_are_rolled_back() {
         for (error, text) in [
