@@ -357,6 +357,8 @@ fn a_password_that_is_set_within_a_transaction_ends_it() {
     for connect in [&(|| running.connect()) as &dyn Fn() -> Client, &|| redis.connect()] {
         for ends_with_auth in [false, true] {
             let [mut admin, mut early] = [connect(), connect()];
+            // It was accepted while there was a password.
+            assert!(ask(&mut early, &["GET", "a"]).starts_with(b"-NOAUTH "));
             assert_eq!(ask(&mut admin, &["AUTH", "secret"]), b"+OK\r\n");
             assert_eq!(ask(&mut admin, &["CONFIG", "SET", "requirepass", ""]), b"+OK\r\n");
             assert_eq!(ask(&mut early, &["MULTI"]), b"+OK\r\n");
