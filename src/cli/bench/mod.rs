@@ -272,6 +272,12 @@ impl Bench {
         self.machine.dry_run
     }
 
+    /// Returns `true` if a flag sets the number of repetitions.
+    fn sets_repetitions(&self) -> bool {
+        let has_preset = self.machine.has_preset();
+        has_preset || self.repetitions.is_some() || self.minutes.is_some() || self.find_rate.is_some()
+    }
+
     /// Returns the options of the benchmark run that the flags describe.
     ///
     /// # Errors
@@ -289,11 +295,7 @@ impl Bench {
         };
         let name = self.suite.map_or(self.workload.name.clone(), |suite| suite.name.into());
         let limits = self.comparison.limits();
-        // Each of these flags sets the number of repetitions.
-        let is_repeated = self.repetitions.is_some()
-            || self.machine.has_preset()
-            || self.minutes.is_some()
-            || self.find_rate.is_some();
+        let is_repeated = self.sets_repetitions();
         let wire = self.wire.wire;
         let target = self.wire.foreign()?;
         let conditions = self.machine.conditions(target.is_some())?;
