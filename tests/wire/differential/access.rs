@@ -14,6 +14,9 @@ use std::net::{IpAddr, Shutdown, SocketAddr, UdpSocket};
 /// What is sent on a connection of its own, `%` for the password, before QUIT.
 const CONVERSATIONS: &[&str] = &[
     "GET k",
+    "EXEC",
+    "MULTI\r\nEXEC\r\nDISCARD",
+    "EXEC now\r\nAUTH %\r\nEXEC",
     "PING",
     "SET k v",
     "COMMAND",
@@ -177,9 +180,13 @@ fn every_other_command_asks_for_the_password() {
         let mut client = running.connect();
         client.send(request(&words));
         client.stream.shutdown(Shutdown::Write).unwrap();
-        match &*rest(&mut client) {
-            "-NOAUTH Authentication required.\\r\\n" => refused += 1,
-            _ => allowed.push(spec.name),
+        // An EXEC that is refused names the transaction first, as in Redis.
+        let transaction =
+            if spec.name == "exec" { "EXECABORT Transaction discarded because of: " } else { "" };
+        if rest(&mut client) == format!("-{transaction}NOAUTH Authentication required.\\r\\n") {
+            refused += 1;
+        } else {
+            allowed.push(spec.name);
         }
     }
     allowed.sort_unstable();
