@@ -167,6 +167,7 @@ pub fn pilot_with_a_slower_store() -> Slicing {
         is_like_alone: false,
         seconds: 1.0,
         load_seconds: 0.0,
+        warm_up_seconds: 0.0,
     }
 }
 

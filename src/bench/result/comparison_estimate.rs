@@ -2,7 +2,7 @@
 //! blocks and the time that a difference of the margin needs.
 
 use super::{
-    interleaved_comparison::Comparison,
+    interleaved_comparison::{Comparison, Slicing},
     number_format,
     statistics::{
         looks::FIRST_LOOK,
@@ -59,7 +59,9 @@ impl Comparison {
     pub fn seconds_of(&self, blocks: u32) -> f64 {
         let pilot = self.slicing.as_ref();
         // The verification at the end of a block takes half as long as its loads.
-        let forecast = || pilot.map_or(0.0, |pilot| 1.5 * pilot.load_seconds + pilot.block_seconds());
+        let of_block =
+            |pilot: &Slicing| 1.5 * pilot.load_seconds + pilot.warm_up_seconds + pilot.block_seconds();
+        let forecast = || pilot.map_or(0.0, of_block);
         let each = self.seconds_of_measurement().unwrap_or_else(forecast);
         pilot.map_or(0.0, |pilot| pilot.seconds) + f64::from(blocks) * each
     }

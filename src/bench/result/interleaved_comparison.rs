@@ -84,9 +84,12 @@ pub struct Slicing {
     pub is_like_alone: bool,
     /// Duration of the pilot in seconds, with the loads of the stores.
     pub seconds: f64,
-    /// Seconds that the loads and warm-ups of the pilot took.
+    /// Seconds that the loads of the pilot took.
     #[serde(default)]
     pub load_seconds: f64,
+    /// Seconds that the warm-ups of a block take, at the rates that the pilot measured.
+    #[serde(default)]
+    pub warm_up_seconds: f64,
 }
 
 impl Slicing {

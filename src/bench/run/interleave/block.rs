@@ -39,6 +39,16 @@ pub fn warm_up(workload: &Workload, slicing: Option<&Slicing>, store: usize) -> 
     (seconds > 0.0).then_some(slice)
 }
 
+/// Returns the seconds that the warm-ups of all stores take in a block, at the rates of the pilot.
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+pub fn warm_up_seconds(workload: &Workload, slicing: &Slicing) -> f64 {
+    let of = |rate: &PilotRate| {
+        let operations = warm_up(workload, Some(slicing), rate.store)?.operations;
+        Some(operations.map_or(workload.warmup_seconds, |operations| operations as f64 / rate.alone))
+    };
+    slicing.pilot.iter().filter_map(of).sum()
+}
+
 /// Returns the number of operations of a store's warm-up in a block of equal work, at least 1, or `None` if the stores
 /// have equal time. The fastest store does all of them in `seconds`.
 #[expect(
@@ -240,6 +250,7 @@ pub mod tests {
             less_work: Vec::new(),
             seconds: 0.0,
             load_seconds: 0.0,
+            warm_up_seconds: 0.0,
         }
     }
 
@@ -305,6 +316,8 @@ pub mod tests {
         };
         let equal = [500_000, 5_000, 500_000].map(|operations| (u64::MAX, Some(operations)));
         assert_eq!([0, 1, 2].map(|store| limits(&updates, Some(&block), store)), equal);
+        assert_eq!(warm_up_seconds(&updates, &block), 0.5 + 5.0 + 5.0);
+        assert_eq!(warm_up_seconds(&reads, &block), 3.0 * 0.5);
         // A pilot comes before the rates are known, and what only reads has equal time.
         let half_a_second = (500_000_000, None);
         assert_eq!(limits(&updates, None, 0), half_a_second);

@@ -34,7 +34,7 @@ use crate::{
             unsupported::unsupported_reason,
         },
         result::{
-            Cell, Disturbance, Outcome, Program, Run, Side,
+            Cell, Disturbance, Outcome, Program, Run, Side, Workload,
             comparability::Level,
             interleaved_comparison::{Block, Comparison, End, SliceRecord, Slicing},
             metric::Unit,
@@ -309,6 +309,8 @@ impl Measured {
 #[derive(Default)]
 struct Loaded {
     instances: Vec<Instance>,
+    /// Seconds that the loads took, without the warm-ups.
+    load_seconds: f64,
     /// Failed reports of stores whose process could not be started.
     reports: Vec<Report>,
 }
@@ -365,9 +367,9 @@ impl Controller<'_> {
         let seed = stopping_rule::seed(self.options.seed, None);
         let (mut load_seconds, mut pilots, mut failed) = (0.0, Vec::new(), Vec::new());
         for (_, stores) in together {
-            let loading = Instant::now();
-            let Loaded { mut instances, reports } = self.load(run, comparison, &stores, seed);
-            load_seconds += loading.elapsed().as_secs_f64();
+            let Loaded { mut instances, load_seconds: of_these, reports } =
+                self.load(run, comparison, &stores, seed);
+            load_seconds += of_these;
             pilots.extend(needs(load_seconds).and_then(|needs| pilot::run_pilot(&mut instances, needs)));
             refuse_signal(self.options, run)?;
             refuse_rebuilt(self.options)?;
@@ -380,7 +382,10 @@ impl Controller<'_> {
         let slicing = needs(load_seconds).and_then(|needs| pilot::of_groups(&pilots, needs));
         record(run, failed, 0, None);
         let Some(slicing) = slicing else { return Ok(Some(End::Failed)) };
-        let slicing = Slicing { seconds: began.elapsed().as_secs_f64(), load_seconds, ..slicing };
+        let warm_up_seconds =
+            workload(run, comparison).map_or(0.0, |workload| block::warm_up_seconds(workload, &slicing));
+        let seconds = began.elapsed().as_secs_f64();
+        let slicing = Slicing { seconds, load_seconds, warm_up_seconds, ..slicing };
         let [length, discarded] =
             [slicing.slice_seconds, slicing.discarded_seconds].map(|seconds| seconds * 1e3);
         comparison.slicing = Some(slicing);
@@ -463,7 +468,7 @@ impl Controller<'_> {
         for (group, mut order) in groups {
             // Always loaded first, a store could always get the better memory.
             order.shuffle(&mut random);
-            let Loaded { mut instances, reports } = self.load(run, comparison, &order, seed);
+            let Loaded { mut instances, reports, .. } = self.load(run, comparison, &order, seed);
             let slices = block::run_block(&mut instances, slicing, &mut random);
             measured.slices.extend(slices.into_iter().map(|slice| SliceRecord { group, ..slice }));
             measured.add(reports);
@@ -482,7 +487,10 @@ impl Controller<'_> {
         for store in stores {
             let id = comparison.cells.get(*store);
             let Some(cell) = run.cells.iter().find(|cell| id == Some(&cell.id)) else { continue };
-            let mut instance = match self.instance(cell, *store, seed) {
+            let began = Instant::now();
+            let instance = self.instance(cell, *store, seed);
+            loaded.load_seconds += began.elapsed().as_secs_f64();
+            let mut instance = match instance {
                 Ok(instance) => instance,
                 Err(reports) => {
                     loaded.reports.extend(reports);
@@ -511,6 +519,16 @@ impl Controller<'_> {
     }
 }
 
+/// Returns the cells of a comparison.
+fn cells<'run>(run: &'run Run, comparison: &'run Comparison) -> impl Iterator<Item = &'run Cell> {
+    run.cells.iter().filter(|cell| comparison.cells.contains(&cell.id))
+}
+
+/// Returns the workload of a comparison, or `None` if it has no cell.
+fn workload<'run>(run: &'run Run, comparison: &'run Comparison) -> Option<&'run Workload> {
+    cells(run, comparison).next().map(|cell| &cell.workload)
+}
+
 /// Returns what the workload of a comparison requires of its slices and blocks, or `None` if it has no cell. `seconds` is
 /// the wanted running time of each store in a block, `block_seconds` that of all stores for which the budget suffices, and
 /// `instances` the number of stores that the pilot measures, the anchor once for each group.
@@ -521,8 +539,7 @@ fn requirements(
     block_seconds: f64,
     instances: usize,
 ) -> Option<Requirements> {
-    let cells = || run.cells.iter().filter(|cell| comparison.cells.contains(&cell.id));
-    let workload = &cells().next()?.workload;
+    let workload = workload(run, comparison)?;
     let writes = workload.writes();
     let is_long = |cell: &Cell| {
         let family = synthetic::info(&cell.target.store).map(|info| info.family);
@@ -534,7 +551,11 @@ fn requirements(
     Some(Requirements {
         writes,
         // `everysec` syncs once a second, and LSM trees delay writes while they compact.
-        min_slice_seconds: if writes && cells().any(is_long) { MIN_WRITE_BACK_SLICE_SECONDS } else { 0.0 },
+        min_slice_seconds: if writes && cells(run, comparison).any(is_long) {
+            MIN_WRITE_BACK_SLICE_SECONDS
+        } else {
+            0.0
+        },
         max_slice_seconds: max_slice_seconds(seconds, block_seconds, instances),
         seconds,
         block_seconds: block_seconds / (1.0 + warm_up),
@@ -551,7 +572,7 @@ fn max_slice_seconds(seconds: f64, block_seconds: f64, instances: usize) -> f64 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::result::{Access, BuildDescription, Duel, Figure, Operation, Target, Workload};
+    use crate::bench::result::{Access, BuildDescription, Duel, Figure, Operation, Target};
 
     const ENDLESS: Room = Room { memory: f64::INFINITY, disk: f64::INFINITY };
 

@@ -154,6 +154,7 @@ fn slicing(rates: Vec<PilotRate>, needs: Requirements, length: u64, discarded: u
         less_work,
         seconds: 0.0,
         load_seconds: 0.0,
+        warm_up_seconds: 0.0,
     }
 }
 

@@ -142,6 +142,7 @@ mod tests {
             less_work: Vec::new(),
             seconds: 10.0,
             load_seconds: 2.0,
+            warm_up_seconds: 0.0,
         };
         Comparison {
             slicing: Some(slicing),
