@@ -65,8 +65,8 @@ pub struct Duel {
     /// Difference below which the programs are equal
     #[arg(long, value_name = "PERCENT", default_value = "3%", value_parser = detect)]
     detect: Margin,
-    /// Counts per operation of which 1% more is a loss too: allocations by the engine's Rust code, or its write calls.
-    /// They hardly vary, so a busy machine hides no increase; where they do vary, the gate cannot tell
+    /// Counts per operation of which 1% more is a loss too: allocations by the engine's Rust code, instructions, or write
+    /// calls of the engine. They hardly vary, so a busy machine hides no increase; where they do vary, the gate cannot tell
     #[arg(long, value_name = "COUNT,...", value_enum, value_delimiter = ',')]
     gate: Vec<Gate>,
     /// Maximum time of the comparison of one store and workload, with its loads

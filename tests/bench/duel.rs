@@ -6,11 +6,13 @@ use crate::{
 };
 use kvbench::{
     bench::{
+        duel::text as answer,
         plan::{
-            options::{Durability, Interleave, Options},
+            options::{Durability, Gate, Interleave, Options},
             suites,
         },
-        result::{BuildDescription, Duel, Program, Side, statistics::margin::Margin},
+        result::{BuildDescription, Duel, Outcome, Program, Side, statistics::margin::Margin},
+        run::instruction_counter,
     },
     testing::engine_case::names,
 };
@@ -182,6 +184,44 @@ fn a_gate_finds_allocations() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), NO_LOSS, "{text}\n{}", stderr(&output));
     assert!(text.contains("\n  gate kept: allocations per operation: none now\n"), "{text}");
+}
+
+/// Many virtual machines have no counter of instructions; a gate that was asked for does not pass without it.
+#[test]
+fn a_gate_of_instructions_has_their_ratio_or_the_reason_why_there_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = [READS, &["--budget", "1m", "--detect", "90%", "--gate", "instructions"]].concat();
+    let output = duel(dir.path(), Path::new(KVBENCH), Path::new(KVBENCH), &flags);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    match instruction_counter::unavailable() {
+        None => {
+            assert!(text.contains(": instructions per operation: new / old is "), "{text}");
+            assert!(text.contains("\ninstructions per operation "), "{text}");
+        }
+        Some(reason) => {
+            assert_eq!(output.status.code(), UNDECIDED, "{text}\n{}", stderr(&output));
+            let gate = format!("\n  gate: cannot tell: instructions per operation: not counted: {reason}\n");
+            assert!(text.contains(&gate), "{text}");
+            assert!(text.contains(&format!("\nInstructions are not counted: {reason}.\n")), "{text}");
+        }
+    }
+
+    // As if the processor counted 1,000 for each operation, and of the new program 1,020.
+    let mut run = read(dir.path());
+    run.environment.no_instruction_counts = None;
+    let old = run.cells.iter().find(|cell| cell.target.side == Some(Side::Old)).unwrap().id.clone();
+    for sample in &mut run.samples {
+        let Outcome::Measured(measured) = &mut sample.outcome else { panic!("{:?}", sample.outcome) };
+        let each = if sample.cell == old { 1000 } else { 1020 };
+        measured.instructions = Some(each * measured.operations);
+    }
+    let text = answer(&run, &[Gate::Instructions]);
+    let gate =
+        "\n  gate broken: instructions per operation: new / old is 1.0200 (95% interval 1.0200 to 1.0200)\n";
+    assert!(text.contains(gate), "{text}");
+    let row = text.lines().find(|line| line.starts_with("instructions per operation ")).unwrap_or_default();
+    let words: Vec<_> = row.split_whitespace().skip(3).take(3).collect();
+    assert_eq!(words, ["1,000", "1,020", "1.020"], "{text}");
 }
 
 #[test]
@@ -466,5 +506,6 @@ fn each_steady_workload_of_a_suite_is_a_comparison_of_two_programs() {
     for pair in pairs {
         let sides: Vec<_> = pair.iter().map(|cell| cell.target.side).collect();
         assert_eq!(sides, [Some(Side::Old), Some(Side::New)]);
+        assert!(pair.iter().all(|cell| cell.workload.counts_instructions));
     }
 }

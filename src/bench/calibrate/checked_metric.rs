@@ -81,7 +81,7 @@ impl Figure {
 type Of = fn(&Measurement) -> Option<f64>;
 
 /// Metrics of a result that are checked too and are not in [`metric::METRICS`]: name, unit and getter of each.
-const OTHER_METRICS: [(&str, Unit, Of); 25] = [
+const OTHER_METRICS: [(&str, Unit, Of); 26] = [
     ("operations", Unit::Count, |m| Some(real(m.operations))),
     ("by kind", Unit::Count, |m| Some(real(m.by_operation.values().map(|kind| kind.count).sum()))),
     ("timeline", Unit::Count, |m| Some(real(m.timeline.iter().sum()))),
@@ -97,6 +97,7 @@ const OTHER_METRICS: [(&str, Unit, Of); 25] = [
     ("unstarted_operations", Unit::Count, |m| Some(real(m.unstarted_operations))),
     ("allocations", Unit::Count, |m| m.allocations.map(real)),
     ("allocated_bytes", Unit::Bytes, |m| m.allocated_bytes.map(real)),
+    ("instructions", Unit::Count, |m| m.instructions.map(real)),
     ("soak operations", Unit::Count, |m| Some(values(m, soak::OPERATIONS)?.sum())),
     ("soak p50_us", Unit::Microseconds, |m| values(m, soak::P50)?.reduce(f64::min)),
     ("soak p99_us", Unit::Microseconds, |m| values(m, soak::P99)?.reduce(f64::min)),

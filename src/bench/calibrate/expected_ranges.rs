@@ -119,6 +119,7 @@ pub(super) fn judge(experiment: &Experiment, evidence: &Evidence) -> Vec<Figure>
             Subject::Window => judge.window(),
             Subject::Overload => judge.overload(),
             Subject::Allocations => judge.allocations(),
+            Subject::Instructions => judge.instructions(),
             Subject::Kinds => judge.kinds(),
             Subject::Crowd => judge.crowd(),
             Subject::Groups => judge.groups(),
@@ -429,6 +430,12 @@ impl Judge<'_> {
         let blocks = self.operations() * real(self.experiment.truth.read_blocks);
         self.exact("allocations", blocks);
         self.exact("allocated_bytes", blocks * real(self.experiment.truth.block_bytes));
+    }
+
+    /// Adds the check of the instructions: those of the engine, and at most 1% more for the driver and the engine's records.
+    fn instructions(&mut self) {
+        let truth = self.operations() * real(self.experiment.truth.read_instructions);
+        self.add("instructions", truth, truth..=truth * 1.01);
     }
 
     fn crowd(&mut self) {

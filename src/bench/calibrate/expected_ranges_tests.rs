@@ -146,6 +146,7 @@ fn answered(truth: &dyn Fn(&str) -> Option<f64>) -> Measurement {
         expired_keys: whole("expired_keys"),
         allocations: whole("allocations"),
         allocated_bytes: whole("allocated_bytes"),
+        instructions: whole("instructions"),
         settle_seconds: truth("settle_seconds"),
         load_seconds: truth("load_seconds"),
         close_seconds: truth("close_seconds"),

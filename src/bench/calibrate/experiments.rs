@@ -31,6 +31,8 @@ pub(super) enum Subject {
     Overload,
     /// The experiment checks number and size of the engine's memory allocations.
     Allocations,
+    /// The experiment checks the number of instructions in user space, where the processor counts them.
+    Instructions,
     /// The experiment checks count and latency of each kind of operation.
     Kinds,
     /// The experiment checks counts and throughput of several threads that mix kinds of operation, in batches.
@@ -88,6 +90,7 @@ pub(super) fn all() -> Vec<Experiment> {
     let in_process = [
         groups(),
         allocations(),
+        instructions(),
         other_kinds(),
         threads(),
         warm_up(),
@@ -176,6 +179,17 @@ fn allocations() -> Experiment {
     let truth = Truth { read_blocks: 3, block_bytes: 1000, write_bytes: PAGE, ..Truth::default() };
     let read = Workload { counts_allocations: true, ..workload("allocations", Operation::Get, 1000) };
     experiment("allocations", Subject::Allocations, Access::InProcess, truth, vec![read])
+}
+
+/// Returns an experiment with ten million instructions for each read, so that those of the driver are few.
+fn instructions() -> Experiment {
+    let truth = Truth { read_instructions: 10_000_000, write_bytes: PAGE, ..Truth::default() };
+    let read = Workload {
+        keys: FEW_KEYS,
+        counts_instructions: true,
+        ..workload("instructions", Operation::Get, 200)
+    };
+    experiment("instructions", Subject::Instructions, Access::InProcess, truth, vec![read])
 }
 
 /// Returns an experiment with four threads (over the wire: clients) that read and write in batches (over the wire:

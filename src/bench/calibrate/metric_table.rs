@@ -45,6 +45,8 @@ figure is outside the allowed range. `kvbench bench` records in each result whet
 - With a time to live, hits and reads of expired keys may differ by three from the engine's, and by more if time passes
   between the engine and the driver, because each reads the clock at another moment; keys that are removed around the begin
   or the end of the measured time may or may not be counted.
+- Instructions are compared with those of a loop of two instructions; those of the driver may add 1%. Where the processor,
+  or its virtual machine, has no counter of instructions, they are not checked.
 - `recovery` kills a process that updates. To open its files takes a known time for each write in them, and none for
   files that were closed.
 - To open a store again is, over the wire, to start a server with its files.

@@ -19,17 +19,17 @@ use crate::{
         plan::options::Cpus,
         result::{Calibration, Measurement, Outcome, Target},
         run::{
-            self, find_rate,
+            self, find_rate, instruction_counter,
             job_messages::{self, Job, NO_OWN_DEVICE, Report},
             memory_limit::MemoryGroup,
             stored_calibration, verification,
         },
     },
-    engine::synthetic::calibration::{Record, Truth},
+    engine::synthetic::calibration::{Record, Truth, instructions},
 };
 pub use checked_metric::{Figure, columns};
 use expected_ranges::Evidence;
-use experiments::Experiment;
+use experiments::{Experiment, Subject};
 pub use metric_table::{markdown, summary_text, text};
 use nix::time::{ClockId, clock_gettime};
 use std::{
@@ -88,7 +88,8 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let mut figures = Vec::new();
     for experiment in experiments::all() {
         match repeated(&experiment, tell, || judged(options, &experiment)) {
-            // This machine or user has no loop device or no control group: results have no such cells either.
+            // This machine or user has no loop device, no control group or no counter of instructions: results have no such
+            // figures either.
             Err(Error::Unavailable { experiment, text }) => {
                 tell(&format!("{experiment}: not checked: {text}"))
             }
@@ -202,8 +203,21 @@ pub fn verdict(figures: &[Figure]) -> Result<(), Error> {
     }
 }
 
+/// Returns the reason why this machine or user cannot measure an experiment, or `None` if there is none. That no block device
+/// can be made is found later ([`measurements`]).
+fn unavailable(experiment: &Experiment) -> Option<String> {
+    if experiment.subject == Subject::Instructions {
+        return instructions::unavailable().or_else(instruction_counter::unavailable);
+    }
+    // The job has a group of its own; this one shows whether one can be made.
+    MemoryGroup::new(experiment.memory_limit?).err()
+}
+
 /// Measures the cells of an experiment once, like any other job, and reads the records that the engine wrote meanwhile.
 fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error> {
+    if let Some(text) = unavailable(experiment) {
+        return Err(Error::Unavailable { experiment: experiment.name.clone(), text });
+    }
     let directory = job_messages::directory(&options.directory);
     let store = directory.join("store");
     let truth = Truth { record: directory.with_extension("record"), ..experiment.truth.clone() };
@@ -229,9 +243,6 @@ fn measure(options: &Options, experiment: &Experiment) -> Result<Evidence, Error
         verified: verification::MAX_COMPARED,
         server_cpus: None,
     };
-    let unavailable = |text| Error::Unavailable { experiment: experiment.name.clone(), text };
-    // The job has a group of its own; this one shows whether one can be made.
-    drop(experiment.memory_limit.map(MemoryGroup::new).transpose().map_err(unavailable)?);
     let writer = experiment.foreign_writes.then(|| ForeignWriter::start(foreign));
     let run = |job: &Job| job.run(&Cpus::default(), experiment.memory_limit);
     let searched =

@@ -20,13 +20,14 @@ pub(super) static RATE: Metric =
 
 /// Metrics that a duel compares besides the rate; lower values are better. Syncs are counted only where kvbench makes them:
 /// its timer under the fsync policy `everysec`.
-pub(super) static COSTS: [&Metric; 6] = [
+pub(super) static COSTS: [&Metric; 7] = [
     &Metric::new("p99_us", "p99 of latency (closed loop)", Unit::Microseconds, false, |m| {
         Some(m.latency.p99_us)
     }),
     &Metric::new("cpu_us_per_operation", "CPU time per operation", Unit::Microseconds, false, |m| {
         m.cpu_us_per_operation
     }),
+    &INSTRUCTIONS,
     &Metric::new("written_bytes_per_operation", "bytes written per operation", Unit::Bytes, false, |m| {
         per_operation(m, m.written_bytes.filter(|_| m.user_bytes > 0))
     }),
@@ -36,6 +37,12 @@ pub(super) static COSTS: [&Metric; 6] = [
     }),
     &ALLOCATIONS,
 ];
+
+/// Instructions per operation, of the engine and of the benchmark's threads, in user space.
+pub(super) static INSTRUCTIONS: Metric =
+    Metric::new("instructions_per_operation", "instructions per operation", Unit::Count, false, |m| {
+        per_operation(m, m.instructions)
+    });
 
 /// Write calls of the engine per operation.
 pub(super) static WRITE_CALLS: Metric =

@@ -1,6 +1,6 @@
 //! Gates of a duel (`--gate`): counts per operation that hardly vary, so that an increase of 1% can be shown.
 
-use super::finding::{ALLOCATIONS, Finding, WRITE_CALLS, cell, logarithms, values_by_block};
+use super::finding::{ALLOCATIONS, Finding, INSTRUCTIONS, WRITE_CALLS, cell, logarithms, values_by_block};
 use crate::bench::{
     plan::options::Gate,
     result::{
@@ -39,16 +39,21 @@ pub(super) enum GateVerdict {
 pub(super) fn judge(gate: Gate, run: &Run, comparison: &Comparison) -> GateVerdict {
     let metric: &'static Metric = match gate {
         Gate::Allocations => &ALLOCATIONS,
+        Gate::Instructions => &INSTRUCTIONS,
         Gate::WriteCalls => &WRITE_CALLS,
     };
     let title = metric.title;
     let measured = cell(run, comparison, Side::New);
     let is_counted = measured.is_none_or(|cell| match gate {
         Gate::Allocations => cell.workload.counts_allocations,
+        Gate::Instructions => true,
         Gate::WriteCalls => cell.target.persistent,
     });
     if !is_counted {
         return GateVerdict::Kept(format!("{title}: not counted for this store"));
+    }
+    if let (Gate::Instructions, Some(reason)) = (gate, &run.environment.no_instruction_counts) {
+        return GateVerdict::CannotTell(format!("{title}: not counted: {reason}"));
     }
     let values = |side| values_by_block(run, comparison, side, metric);
     if Side::BOTH.into_iter().any(|side| values(side).count() < FIRST_LOOK as usize) {

@@ -35,6 +35,9 @@ pub fn text(run: &Run, gates: &[Gate]) -> String {
     if let Some(duel) = &run.duel {
         text.push_str(&programs_text(duel));
     }
+    if let Some(reason) = &run.environment.no_instruction_counts {
+        let _ = writeln!(text, "Instructions are not counted: {reason}.");
+    }
     for comparison in &run.comparisons {
         text.push_str(&table(run, comparison));
     }

@@ -119,6 +119,8 @@ pub struct Interleave {
 pub enum Gate {
     /// Allocations by the engine's Rust code.
     Allocations,
+    /// Instructions that the process with the engine executes in user space.
+    Instructions,
     /// Write calls of the engine.
     WriteCalls,
 }

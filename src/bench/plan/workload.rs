@@ -65,6 +65,7 @@ impl Workload {
             one_snapshot: false,
             prefix_bytes: None,
             counts_allocations: false,
+            counts_instructions: false,
             seed: 1,
             step: CellKind::Operations,
             hashed_keys: true,

@@ -251,6 +251,9 @@ pub struct Workload {
     /// takes time.
     #[serde(default)]
     pub counts_allocations: bool,
+    /// `true` if instructions are counted, which makes switches between threads a little slower.
+    #[serde(default)]
+    pub counts_instructions: bool,
     /// Seed of all random keys, values and choices in repetition 0. Later repetitions have seeds derived from it, the
     /// same for all stores.
     pub seed: u64,

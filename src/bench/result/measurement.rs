@@ -97,6 +97,11 @@ pub struct Measurement {
     /// Bytes of the allocations that `allocations` counts.
     #[serde(default)]
     pub allocated_bytes: Option<u64>,
+    /// Number of instructions that the process with the engine, and with the benchmark's threads, executed in user space in
+    /// the measured time; absent unless the workload counts instructions, and where the processor counts none. In process
+    /// only.
+    #[serde(default)]
+    pub instructions: Option<u64>,
     /// Bytes of the keys and values of successful writes; a delete counts its key and the value that it removed.
     pub user_bytes: u64,
     /// Bytes that the engine passed to write calls in the measured time and afterwards until it was settled: with the

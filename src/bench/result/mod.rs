@@ -154,6 +154,9 @@ pub struct Environment {
     /// CPUs on which the server and the driver ran (`--cpus`); absent: any.
     #[serde(default)]
     pub cpus: Option<String>,
+    /// Reason why no instructions were counted, if cells should have counted them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_instruction_counts: Option<String>,
     /// Result of `kvbench calibrate` with this build; absent if that was not run.
     #[serde(default)]
     pub calibration: Option<Calibration>,

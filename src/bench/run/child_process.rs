@@ -7,7 +7,7 @@
 
 use super::{
     affinity::Pinned,
-    allocations, free_space, in_process,
+    allocations, free_space, in_process, instruction_counter,
     interleave::{pause_process, slice},
     interrupt,
     job_messages::{Job, NO_OWN_DEVICE, Report},
@@ -197,6 +197,10 @@ pub fn serve() -> io::Result<()> {
                 outcome: Outcome::Unsupported(reason.clone()),
             }));
         }
+    }
+    // Only threads that start later are counted.
+    if job.cells.iter().any(|cell| cell.workload.counts_instructions) {
+        instruction_counter::start();
     }
     let directory = job.directory.clone();
     if job.in_slices {

@@ -2,7 +2,8 @@
 //! warnings about conditions that distort results.
 
 use super::{
-    affinity, cold, interference::CpuWatch, over_wire::program_version, own_device, stored_calibration,
+    affinity, cold, instruction_counter, interference::CpuWatch, over_wire::program_version, own_device,
+    stored_calibration,
 };
 use crate::{
     bench::{
@@ -61,6 +62,11 @@ pub fn describe(directory: &Path, cells: &[Cell], conditions: &RunConditions) ->
         foreign_limit: conditions.foreign_limit,
         cold: conditions.cold.then(cold::describe),
         cpus: affinity::describe(&conditions.cpus),
+        no_instruction_counts: cells
+            .iter()
+            .any(|cell| cell.workload.counts_instructions)
+            .then(instruction_counter::unavailable)
+            .flatten(),
         calibration: stored_calibration::of_this_build(),
         warnings: Vec::new(),
     };

@@ -17,6 +17,7 @@ mod failures;
 pub(in crate::bench) mod find_rate;
 mod free_space;
 pub mod in_process;
+pub mod instruction_counter;
 pub mod interference;
 pub mod interleave;
 pub mod interrupt;

@@ -35,14 +35,15 @@ impl PhaseResult {
     }
 
     /// Returns the metrics of `workload`. `concurrent` is the number of workloads that ran at the same time: with
-    /// several, CPU time and allocations are unknown.
+    /// several, CPU time, instructions and allocations are unknown.
     pub fn measurement(self, workload: &Workload, concurrent: usize) -> Measurement {
         let PhaseResult { recorder, start, usage } = self;
         let mut measurement = recorder.measurement(start);
-        // CPU time and allocations cannot be attributed to one of several concurrent workloads.
+        // CPU time, instructions and allocations cannot be attributed to one of several concurrent workloads.
         if concurrent == 1 && measurement.operations > 0 {
             measurement.allocations = usage.allocated.map(|allocated| allocated.count);
             measurement.allocated_bytes = usage.allocated.map(|allocated| allocated.bytes);
+            measurement.instructions = usage.instructions;
             measurement.cpu_us_per_operation =
                 usage.cpu_ns.map(|ns| ns as f64 / 1e3 / measurement.operations as f64);
         }

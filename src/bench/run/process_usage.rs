@@ -1,6 +1,6 @@
 //! Resources used by a process, from `/proc`; unknown on systems other than Linux.
 
-use super::allocations::Allocated;
+use super::{allocations::Allocated, instruction_counter};
 use crate::engine::{kinds, machine_memory::field_bytes};
 use std::{
     collections::BTreeMap,
@@ -28,6 +28,8 @@ pub struct ProcessUsage {
     pub expired_keys: Option<u64>,
     /// Memory allocations of the engine (number and bytes); `None` if they were not counted.
     pub allocated: Option<Allocated>,
+    /// Instructions that the process has executed in user space; `None` if they were not counted.
+    pub instructions: Option<u64>,
 }
 
 /// Memory of a process, in bytes.
@@ -56,7 +58,7 @@ pub(super) fn give_back_memory() {
 pub(super) fn give_back_memory() {}
 
 impl ProcessUsage {
-    /// Returns the CPU time, memory and written bytes of this process, as far as the system reports them.
+    /// Returns the CPU time, memory, written bytes and instructions of this process, as far as the system reports them.
     pub fn of_self() -> Self {
         Self::of(std::process::id())
     }
@@ -73,6 +75,7 @@ impl ProcessUsage {
             timer_syncs: None,
             expired_keys: None,
             allocated: None,
+            instructions: (pid == std::process::id()).then(instruction_counter::read).flatten(),
         }
     }
 
@@ -88,6 +91,7 @@ impl ProcessUsage {
             timer_syncs: less(self.timer_syncs, before.timer_syncs),
             expired_keys: less(self.expired_keys, before.expired_keys),
             allocated: self.allocated,
+            instructions: less(self.instructions, before.instructions),
         }
     }
 }

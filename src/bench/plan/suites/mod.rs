@@ -210,6 +210,9 @@ pub fn plan(options: &Options) -> Result<Plan, PlanError> {
             cells = of_both_programs(cells);
         }
     }
+    for cell in cells.iter_mut().filter(|_| options.duel.is_some()) {
+        cell.workload.counts_instructions = true;
+    }
     if options.gates.contains(&Gate::Allocations) {
         for cell in &mut cells {
             let info = synthetic::info(&cell.target.store);

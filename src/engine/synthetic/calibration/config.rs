@@ -18,6 +18,8 @@ pub struct Truth {
     pub read_blocks: u64,
     /// Size in bytes of each memory block that a read allocates and frees.
     pub block_bytes: u64,
+    /// Number of instructions that each read of the calibration engine executes in addition, an even number.
+    pub read_instructions: u64,
     /// Time that each write of the calibration engine takes.
     pub write: Cost,
     /// Periods in which reads, writes and scans of the calibration engine stall; `None` for none.

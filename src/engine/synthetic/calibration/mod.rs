@@ -3,6 +3,7 @@
 
 mod config;
 mod cost;
+pub mod instructions;
 mod known_file_writes;
 
 use crate::engine::{
@@ -184,6 +185,7 @@ impl Engine for Calibration {
             let taken = turn.take();
             lock(&self.meter).add(taken, CallKind::Read, None);
             self.allocate();
+            instructions::execute(self.truth.read_instructions);
             self.reads.as_ref().map_or(Ok(()), ReadFile::read)?;
             let pairs = self.pairs.read().unwrap_or_else(PoisonError::into_inner);
             let stored = pairs.get(*key).map(Vec::as_slice);
