@@ -43,10 +43,13 @@ NODES_tikv := KVBENCH_PD=127.0.0.1:2379
 comma := ,
 DISTRIBUTED = cargo test --release --no-default-features --features $(subst $() ,$(comma),$(strip $(CLUSTERS))),tls,fault-injection \
   --test distributed
+# `make test` builds no TiKV.
+UNIT_TESTS = $(subst --test distributed,--lib,$(DISTRIBUTED)) -- stores::tikv
 
 test-distributed:
 	@tools/setup map
 	$(DISTRIBUTED) --no-run
+	$(if $(filter tikv,$(CLUSTERS)),$(UNIT_TESTS))
 	@set -e; $(foreach cluster,$(CLUSTERS),echo "== $(cluster)"; tools/cluster $(cluster) down; tools/cluster $(cluster) up; \
 	  failed=0; \
 	  tools/cluster $(cluster) exec env $(NODES_$(cluster)) CARGO_NET_OFFLINE=true $(DISTRIBUTED) -- --test-threads 4 --nocapture \
