@@ -409,7 +409,13 @@ fn sliced(
         // All threads are parked, as if the process were stopped.
         thread::sleep(Duration::from_millis(100));
         left = left.checked_sub(1)?;
-        Some(Slice { nanoseconds, operations, is_warm_up: left == slices - 1, writes_back: false })
+        Some(Slice {
+            nanoseconds,
+            operations,
+            is_warm_up: left == slices - 1,
+            writes_back: false,
+            awaits_device: false,
+        })
     });
     (phase.recorder.measurement(phase.start), done, clock)
 }

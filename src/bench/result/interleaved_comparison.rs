@@ -82,6 +82,10 @@ pub struct Slicing {
     /// `true` if each store's rate in turns is within 3% of its rate alone; `false` if slices reached their maximum
     /// length before that.
     pub is_like_alone: bool,
+    /// `true` if each turn begins on an idle device, because a store that writes kept less than half of the CPUs busy that its
+    /// threads can use (`busy_cpus` in `pilot`): the device, or another wait, limits it.
+    #[serde(default)]
+    pub awaits_device: bool,
     /// Duration of the pilot in seconds, with the loads of the stores.
     pub seconds: f64,
     /// Seconds that the loads of the pilot took.
@@ -152,6 +156,10 @@ pub struct PilotRate {
     /// of the blocks are shorter than ten times this; absent otherwise, and in results of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall_seconds: Option<f64>,
+    /// Mean number of CPUs that the store's processes, with the benchmark's threads, kept busy in the slices alone; absent if
+    /// it is not known, and in results of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_cpus: Option<f64>,
 }
 
 impl PilotRate {
@@ -416,6 +424,21 @@ impl Comparison {
             "the stores do not fit into memory or on the disk together, so {} groups are loaded one after the other, each \
              with {anchor}; stores of different groups are compared by their ratios to it, which widens their intervals",
             self.groups.len()
+        ))
+    }
+
+    /// Returns a sentence about the CPUs that the stores kept busy in the pilot, or `None` if the CPU limits all of them. `cells`
+    /// are those of the run.
+    pub fn device_text(&self, cells: &[Cell]) -> Option<String> {
+        let slicing = self.slicing.as_ref().filter(|slicing| slicing.awaits_device)?;
+        let busy = slicing
+            .pilot
+            .iter()
+            .filter_map(|rate| Some(format!("{} {:.2}", self.column(rate.store, cells)?, rate.busy_cpus?)));
+        Some(format!(
+            "CPUs that the stores kept busy alone: {}; the device, or another wait, limits those with few, so each slice \
+             begins on an idle device",
+            busy.collect::<Vec<_>>().join(", ")
         ))
     }
 

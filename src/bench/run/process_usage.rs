@@ -179,9 +179,10 @@ pub(super) fn can_read(pid: u32) -> bool {
     cfg!(not(target_os = "linux")) || read(pid, "stat").is_some()
 }
 
-/// Returns the CPU time of a process to the nanosecond; `/proc/PID/stat` has hundredths of a second only.
+/// Returns the CPU time of a process in nanoseconds, or `None` if it is not known; `/proc/PID/stat` has hundredths of a second
+/// only.
 #[cfg(target_os = "linux")]
-fn cpu_ns(pid: u32) -> Option<u64> {
+pub(super) fn cpu_ns(pid: u32) -> Option<u64> {
     use nix::{
         time::{clock_getcpuclockid, clock_gettime},
         unistd::Pid,
@@ -191,8 +192,9 @@ fn cpu_ns(pid: u32) -> Option<u64> {
     u64::try_from(time.as_nanos()).ok()
 }
 
+/// Returns `None`: it is not known on other systems.
 #[cfg(not(target_os = "linux"))]
-fn cpu_ns(_: u32) -> Option<u64> {
+pub(super) fn cpu_ns(_: u32) -> Option<u64> {
     None
 }
 

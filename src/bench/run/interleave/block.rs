@@ -35,6 +35,7 @@ pub fn warm_up(workload: &Workload, slicing: Option<&Slicing>, store: usize) -> 
         operations,
         is_warm_up: true,
         writes_back: false,
+        awaits_device: slicing.is_some_and(|slicing| slicing.awaits_device),
     };
     (seconds > 0.0).then_some(slice)
 }
@@ -82,7 +83,9 @@ pub fn run_block<S: Sliced>(stores: &mut [S], slicing: &Slicing, random: &mut Sm
                 return false;
             };
             let operations = left.operations();
-            let slice = Slice { nanoseconds: length, operations, is_warm_up: false, writes_back };
+            let awaits_device = slicing.awaits_device;
+            let slice =
+                Slice { nanoseconds: length, operations, is_warm_up: false, writes_back, awaits_device };
             let Some(report) = sliced.run(slice) else { return false };
             let goes_on = left.subtract(&report);
             let has_rate = |record: &SliceRecord| record.store == sliced.number() && record.operations > 0;
@@ -247,6 +250,7 @@ pub mod tests {
             work,
             pilot: Vec::new(),
             is_like_alone: true,
+            awaits_device: false,
             less_work: Vec::new(),
             seconds: 0.0,
             load_seconds: 0.0,

@@ -12,6 +12,7 @@ use crate::bench::{
         disk_usage::Files,
         interference, interrupt,
         job_messages::{Job, Report},
+        process_usage,
     },
 };
 use std::{
@@ -119,6 +120,11 @@ impl Instance {
         self.job.concluded(reports)
     }
 
+    /// Returns the CPU time in nanoseconds that the processes of the store have used so far; `None` if it is not known.
+    fn cpu_ns(&self) -> Option<u64> {
+        std::iter::once(self.child.id()).chain(self.servers.iter().copied()).map(process_usage::cpu_ns).sum()
+    }
+
     /// Syncs the files of the store, if it has any, after its deferred work. Adds the time to the report of its slice;
     /// an error of the sync is a failure of the store.
     fn write_back(&mut self, report: &mut SliceReport) {
@@ -143,13 +149,18 @@ impl Sliced for Instance {
             return None;
         }
         let id = self.child.id();
+        let before = self.cpu_ns();
         let sent = slice::send(&self.stdin, &Request::Slice(slice)).and_then(|_| pause_process::resume(id));
         let mut reply = sent.ok().and_then(|()| self.reply());
+        if let Some(Reply::Slice(report)) = &mut reply {
+            report.cpu_ns = self.cpu_ns().zip(before).map(|(after, before)| after.saturating_sub(before));
+        }
         if let Some(Reply::Slice(report)) = reply.as_mut().filter(|_| slice.writes_back) {
             self.write_back(report);
         }
         let stopped = pause_process::stop(id, &self.servers);
-        if let Some(Reply::Slice(report)) = reply.as_mut().filter(|_| slice.writes_back) {
+        let waits = slice.writes_back || slice.awaits_device;
+        if let Some(Reply::Slice(report)) = reply.as_mut().filter(|_| waits) {
             report.left_device_busy = !interference::wait_for_device(&self.job.directory, self.quiet_wait);
         }
         match reply {

@@ -52,7 +52,7 @@ use block::{MIN_WRITE_BACK_SLICE_SECONDS, Sliced};
 use instance::Instance;
 use pilot::{MIN_WRITE_TURNS, Requirements};
 use rand::{SeedableRng, rngs::SmallRng, seq::SliceRandom};
-use std::{fs, path::Path, time::Instant};
+use std::{fs, path::Path, thread, time::Instant};
 
 /// Default of `--seconds` for stores that take turns: running time in seconds of each store in a block.
 pub(super) const BLOCK_SECONDS: f64 = 2.0;
@@ -393,7 +393,8 @@ impl Controller<'_> {
         let forecast = comparison.forecast(stores, self.limits.detect.is_some(), budget);
         let slices = format!("slices of {length:.0} ms, of which the first {discarded:.0} ms do not count");
         let doubts = comparison.doubts(None, &run.cells);
-        for line in [slices, forecast].into_iter().chain(run.less_work_text(comparison)).chain(doubts) {
+        let more = comparison.device_text(&run.cells).into_iter().chain(run.less_work_text(comparison));
+        for line in [slices, forecast].into_iter().chain(more).chain(doubts) {
             eprintln!("kvbench: {}: {line}", comparison.id);
         }
         Ok(None)
@@ -546,8 +547,13 @@ fn requirements(
         Level::of(&cell.target).is_everysec() || family == Some(Family::Lsm)
     };
     let seconds = if writes { seconds.max(MIN_WRITE_SECONDS) } else { seconds };
-    // In a block, a warm-up that updates takes each store as long in proportion as it takes the fastest one.
-    let warm_up = if workload.warm_up_updates() { workload.warmup_seconds / seconds } else { 0.0 };
+    // In a block, a warm-up that updates takes each store as long in proportion as it takes the fastest one; any other takes
+    // each store the same time.
+    let warm_up = workload.warmup_seconds;
+    let block_seconds = match workload.warm_up_updates() {
+        true => block_seconds / (1.0 + warm_up / seconds),
+        false => (block_seconds - warm_up * real(instances)).max(0.0),
+    };
     Some(Requirements {
         writes,
         // `everysec` syncs once a second, and LSM trees delay writes while they compact.
@@ -558,7 +564,8 @@ fn requirements(
         },
         max_slice_seconds: max_slice_seconds(seconds, block_seconds, instances),
         seconds,
-        block_seconds: block_seconds / (1.0 + warm_up),
+        block_seconds,
+        cpus: real(thread::available_parallelism().map_or(1, usize::from).min(workload.threads as usize)),
     })
 }
 

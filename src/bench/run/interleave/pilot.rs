@@ -37,6 +37,9 @@ const SLOW_MEDIAN_MULTIPLE: f64 = 20.0;
 /// the budget is.
 const NOT_SLOW: f64 = 5.0;
 
+/// Fraction of the CPUs that a workload can use, from which on the CPU limits a store that keeps them busy.
+const LIMITED_BY_CPU: f64 = 0.5;
+
 /// Requirements of a comparison's workload on its slices and blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Requirements {
@@ -50,6 +53,16 @@ pub struct Requirements {
     pub seconds: f64,
     /// Running time of all stores in a block, in seconds, for which the budget suffices.
     pub block_seconds: f64,
+    /// Number of CPUs that the threads of the workload can use.
+    pub cpus: f64,
+}
+
+impl Requirements {
+    /// Returns `true` if slices must begin on an idle device: a store that writes kept few CPUs busy, so the device, or
+    /// another wait, limits its rate. `busy_cpus` are those of the stores that ran alone.
+    fn awaits_device(&self, busy_cpus: impl IntoIterator<Item = Option<f64>>) -> bool {
+        self.writes && busy_cpus.into_iter().flatten().any(|busy| busy < LIMITED_BY_CPU * self.cpus)
+    }
 }
 
 /// Runs each store alone, then all in turn in slices of growing length, and each alone again. Returns the length of
@@ -68,6 +81,8 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
         operations: None,
         is_warm_up: false,
         writes_back,
+        // Alone, too, each store must find an idle device.
+        awaits_device: needs.writes,
     };
     let alone = slice(alone_time, writes_back(needs.min_slice_seconds));
     for (place, store) in stores.iter_mut().enumerate() {
@@ -149,6 +164,7 @@ fn slicing(rates: Vec<PilotRate>, needs: Requirements, length: u64, discarded: u
         slice_seconds: length as f64 / 1e9,
         discarded_seconds,
         work,
+        awaits_device: needs.awaits_device(rates.iter().map(|rate| rate.busy_cpus)),
         pilot: rates,
         is_like_alone: false,
         less_work,
@@ -205,6 +221,8 @@ struct Pilot {
     store: usize,
     /// Operations per second of the store when it runs alone: the mean of those before and after the turns.
     alone: f64,
+    /// CPU time and length of the slices in which the store ran alone, in nanoseconds; the first `None` if it is not known.
+    alone_cpu: (Option<u64>, u64),
     /// Duration in nanoseconds of the store's longest operation in the slice in which it ran alone.
     longest: u64,
     /// Number of the store's operations in each millisecond of each of its turns with the present slice length.
@@ -220,12 +238,16 @@ impl Pilot {
     /// Creates the measurements of a store from the slice in which it ran alone.
     fn new(place: usize, store: usize, report: &SliceReport) -> Self {
         let (alone, longest) = (rate_alone(report), report.longest);
-        Self { place, store, alone, longest, turns: Vec::new(), running: 0, write_back: 0 }
+        let alone_cpu = (report.cpu_ns, report.nanoseconds);
+        Self { place, store, alone, alone_cpu, longest, turns: Vec::new(), running: 0, write_back: 0 }
     }
 
     /// Adds a second slice in which the store ran alone.
     fn add_alone(&mut self, report: &SliceReport) {
         self.alone = f64::midpoint(self.alone, rate_alone(report));
+        let (cpu_ns, nanoseconds) = self.alone_cpu;
+        self.alone_cpu =
+            (cpu_ns.zip(report.cpu_ns).map(|(one, other)| one + other), nanoseconds + report.nanoseconds);
     }
 
     /// Returns `true` if the store is as fast in turn as alone, without the first `discarded` milliseconds of each slice.
@@ -274,6 +296,7 @@ impl Pilot {
             in_turn: self.in_turn(discarded),
             write_back: self.write_back as f64 / self.running.max(1) as f64,
             stall_seconds: (self.longest > held).then(|| self.longest as f64 / 1e9),
+            busy_cpus: self.alone_cpu.0.map(|cpu_ns| cpu_ns as f64 / self.alone_cpu.1.max(1) as f64),
         }
     }
 }
@@ -333,8 +356,43 @@ mod tests {
         max_slice_seconds: 25.0,
         seconds: 2.0,
         block_seconds: 100.0,
+        cpus: 2.0,
     };
     const WRITES: Requirements = Requirements { writes: true, seconds: 3.0, ..READS };
+
+    /// Store that uses a part of a CPU, and remembers whether its last slice waited for the device.
+    struct Waiting(FakeStore, f64, bool);
+
+    impl Sliced for Waiting {
+        fn number(&self) -> usize {
+            self.0.number()
+        }
+
+        fn run(&mut self, slice: Slice) -> Option<SliceReport> {
+            self.2 = slice.awaits_device;
+            let report = self.0.run(slice)?;
+            Some(SliceReport { cpu_ns: Some((report.nanoseconds as f64 * self.1) as u64), ..report })
+        }
+    }
+
+    #[test]
+    fn slices_await_the_device_if_it_limits_a_store_that_writes() {
+        let awaits = |needs, busy: [f64; 2]| {
+            let mut stores =
+                [0, 1].map(|number| Waiting(FakeStore::new(number, 1000, 0), busy[number], false));
+            let slicing = run_pilot(&mut stores, needs).unwrap();
+            for (rate, busy) in slicing.pilot.iter().zip(busy) {
+                assert!((rate.busy_cpus.unwrap() - busy).abs() < 1e-6, "{rate:?}");
+            }
+            run_block(&mut stores, &slicing, &mut SmallRng::seed_from_u64(1));
+            assert!(stores.iter().all(|store| store.2 == slicing.awaits_device));
+            slicing.awaits_device
+        };
+        // Of two CPUs.
+        assert!(!awaits(WRITES, [1.1, 1.9]));
+        assert!(awaits(WRITES, [1.1, 0.9]));
+        assert!(!awaits(READS, [1.1, 0.9]));
+    }
 
     #[test]
     fn slices_are_ten_times_as_long_as_the_start_of_the_slowest_cache() {

@@ -28,6 +28,9 @@ pub struct Slice {
     pub is_warm_up: bool,
     /// `true` if the store does its deferred work after the slice and syncs its files, before another store runs.
     pub writes_back: bool,
+    /// `true` if no other store runs until the device is idle, as always after write-back.
+    #[serde(default)]
+    pub awaits_device: bool,
 }
 
 impl Slice {
@@ -54,6 +57,9 @@ pub struct SliceReport {
     pub write_back: Option<u64>,
     /// `true` if the device was still busy when the time to wait for it after the slice (`--quiet-wait`) was over.
     pub left_device_busy: bool,
+    /// CPU time in nanoseconds of the store's processes during the slice; `None` if it is not known. The controller adds it.
+    #[serde(skip)]
+    pub cpu_ns: Option<u64>,
 }
 
 impl SliceReport {

@@ -139,6 +139,7 @@ mod tests {
                 .map(|store| PilotRate { store, alone: 1e7, in_turn: 1e7, ..PilotRate::default() })
                 .collect(),
             is_like_alone: true,
+            awaits_device: false,
             less_work: Vec::new(),
             seconds: 10.0,
             load_seconds: 2.0,
