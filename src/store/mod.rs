@@ -82,7 +82,8 @@ pub enum Error {
     /// The keys of an atomic operation are not in one hash slot. Nothing was written.
     #[error("{}", engine::Error::CrossSlot)]
     CrossSlot,
-    /// The requests of one EXEC copied too much ([`Txn::fail_too_large`]). Nothing was written.
+    /// The requests of one EXEC copied too much ([`Txn::fail_too_large`]). Nothing was written but, in a store with hash slots,
+    /// a FLUSHDB before them.
     #[error(
         "ERR the transaction needs more memory than --client-query-buffer-limit, because its requests change parts of \
          large values; send them in several transactions"

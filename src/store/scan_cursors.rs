@@ -1,9 +1,10 @@
 //! Positions of SCANs of ordered engines between their calls.
 //!
 //! A key does not fit into the number that Redis' clients know as a cursor, so the positions are kept here. If
-//! there are too many, the oldest is discarded, first of those of scans with one call, which are often abandoned; a
-//! client that sends its cursor starts again, which SCAN allows: it only guarantees that each key that exists throughout
-//! the scan is returned at least once. For the same reason an unknown cursor starts a new scan.
+//! there are too many, the oldest is discarded: of those of scans with one call, which are often abandoned, if they are
+//! more than a quarter, otherwise of the others. A client that sends its cursor starts again, which SCAN allows: it only
+//! guarantees that each key that exists throughout the scan is returned at least once. For the same reason an unknown
+//! cursor starts a new scan.
 
 use super::database_keys::Database;
 use hashbrown::HashMap;
@@ -91,7 +92,9 @@ impl ScanCursors {
         order.push_back(cursor);
         table.kept.insert(cursor, SavedCursor { space, place, before, bytes });
         while table.kept.len() > MAX_SAVED.0 || table.bytes > MAX_SAVED.1 && table.kept.len() > 1 {
-            let is_begun = table.begun.front().is_some_and(|oldest| *oldest != cursor);
+            // A finished scan leaves its last cursors among the others, so those alone may fill the table.
+            let are_many = 4 * table.begun.len() > table.kept.len();
+            let is_begun = are_many && table.begun.front().is_some_and(|oldest| *oldest != cursor);
             let order = if is_begun { &mut table.begun } else { &mut table.continued };
             let Some(oldest) = order.pop_front() else { break };
             table.forget(oldest);
@@ -179,13 +182,23 @@ mod tests {
             keep(&vec![0; MAX_SAVED.1 / 2], 0);
         }
         assert!(key(&cursors, cursor).is_some());
-        // A scan that begins goes on beside many that continue.
+    }
+
+    /// Scans that have ended leave their last cursors.
+    #[test]
+    fn scans_that_begin_go_on_beside_many_that_have_ended() {
+        let cursors = ScanCursors::default();
+        let keep = |key: &[u8], before| cursors.keep(Database::default(), behind(key), before);
         for _ in 0..MAX_SAVED.0 {
-            let begun = keep(b"a", 0);
-            keep(b"b", begun);
+            (0..4).fold(0, |cursor, _| keep(b"ended", cursor));
         }
-        let begun = keep(b"c", 0);
-        assert_eq!(key(&cursors, begun), Some(b"c".to_vec()));
+        let mut scans = [0; 1000];
+        for step in 0..4u8 {
+            for cursor in &mut scans {
+                assert!(step == 0 || key(&cursors, *cursor) == Some(vec![step - 1]), "{step}");
+                *cursor = keep(&[step], *cursor);
+            }
+        }
         assert!(cursors.lock().kept.len() <= MAX_SAVED.0);
     }
 
