@@ -113,9 +113,10 @@ struct VersionFlags {
     /// Crate after the change
     #[arg(long, value_name = "SOURCE", requires = "crate_name", conflicts_with = "old")]
     head: Option<CrateSource>,
-    /// Sources of kvbench [default: the working directory]
-    #[arg(long, value_name = "PATH", requires = "crate_name", conflicts_with = "old")]
-    kvbench: Option<PathBuf>,
+    /// Sources of kvbench: a directory, or git+URL#COMMIT, without #COMMIT at that of this program [default: the working
+    /// directory]
+    #[arg(long, value_name = "PATH|URL", requires = "crate_name", conflicts_with = "old")]
+    kvbench: Option<CrateSource>,
     /// Directory for the builds, which are kept [default: $XDG_CACHE_HOME/kvbench/duel]
     #[arg(long, value_name = "DIR", requires = "crate_name", conflicts_with = "old")]
     target_dir: Option<PathBuf>,

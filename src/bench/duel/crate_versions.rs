@@ -20,7 +20,7 @@ use std::{
     env, fs, io,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
-    process::Stdio,
+    process::{Command, Stdio},
 };
 
 /// Name of kvbench's package, by which its sources are recognised.
@@ -35,8 +35,8 @@ pub struct CrateVersions {
     pub base: CrateSource,
     /// The crate after the change, which is compared with `base`.
     pub head: CrateSource,
-    /// Sources of kvbench; `None` for the working directory.
-    pub sources: Option<PathBuf>,
+    /// Sources of kvbench: a checkout or a git repository; `None` for the working directory.
+    pub sources: Option<CrateSource>,
     /// Directory for copies and builds, which are kept; `None` for one in the user's cache directory.
     pub directory: Option<PathBuf>,
 }
@@ -114,9 +114,18 @@ impl CrateVersions {
         }
     }
 
-    /// Returns the directory with kvbench's sources.
+    /// Returns the directory with kvbench's sources. Those of a git repository are cloned into the directory for the builds
+    /// the first time.
     fn checkout(&self) -> Result<PathBuf, Error> {
-        let path = self.sources.clone().unwrap_or_else(|| ".".into());
+        let path = match &self.sources {
+            None => ".".into(),
+            Some(CrateSource::Git { url, revision }) => {
+                let own = || option_env!("KVBENCH_COMMIT").and_then(committed);
+                sources_of_commit(url, revision.as_deref().or_else(own), &self.place()?)?
+            }
+            // A directory may have a name that begins with a digit.
+            Some(path) => path.to_string().into(),
+        };
         let is_kvbench = |text: String| text.lines().any(|line| line == format!("name = \"{PACKAGE}\""));
         let is_checkout =
             read(&path.join("Cargo.toml")).is_ok_and(is_kvbench) && path.join("Cargo.lock").exists();
@@ -126,16 +135,51 @@ impl CrateVersions {
         }
     }
 
+    /// Returns the directory for all builds.
+    fn place(&self) -> Result<PathBuf, Error> {
+        let place = self.directory.clone().or_else(|| Some(user_cache()?.join("kvbench").join("duel")));
+        place.ok_or(Error::NoCache)
+    }
+
     /// Creates the directory for the builds of these sources if it is missing, and returns its absolute path.
     fn directory(&self, sources: &Path) -> Result<PathBuf, Error> {
-        let place = self.directory.clone().or_else(|| Some(user_cache()?.join("kvbench").join("duel")));
-        let place = place.ok_or(Error::NoCache)?;
         // Cargo would take files of other sources under the same path for those that it has compiled.
         let number = crc32fast::hash(sources.as_os_str().as_encoded_bytes());
-        let place = place.join(format!("{number:08x}"));
+        let place = self.place()?.join(format!("{number:08x}"));
         fs::create_dir_all(&place).map_err(in_file(&place))?;
         fs::canonicalize(&place).map_err(in_file(&place))
     }
+}
+
+/// Returns a build's commit, or `None` if the build had changes that no commit has.
+fn committed(commit: &str) -> Option<&str> {
+    (!commit.ends_with('+')).then_some(commit)
+}
+
+/// Clones a git repository into `place`, unless an earlier duel has done so, and returns the directory with the files of
+/// `revision`, a commit or tag (`None`: of the repository's default branch, as it was when it was cloned).
+fn sources_of_commit(url: &str, revision: Option<&str>, place: &Path) -> Result<PathBuf, Error> {
+    let number = crc32fast::hash(format!("{url}#{}", revision.unwrap_or_default()).as_bytes());
+    let (path, new) = (place.join(format!("kvbench-{number:08x}")), place.join("kvbench.new"));
+    if path.exists() {
+        return Ok(path);
+    }
+    fs::create_dir_all(place).map_err(in_file(place))?;
+    // Of a duel that was stopped.
+    let _ = fs::remove_dir_all(&new);
+    let new_path = new.display().to_string();
+    let clone = ["clone", "--quiet", "--no-checkout", "--", url, &new_path];
+    let checkout = ["-C", &new_path, "checkout", "--quiet", "--detach", revision.unwrap_or("HEAD")];
+    for words in [&clone[..], &checkout] {
+        let output = Command::new("git").args(words).stdin(Stdio::null()).output().map_err(Error::NoGit)?;
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            let from = CrateSource::Git { url: url.into(), revision: revision.map(Into::into) };
+            return Err(Error::NotCloned { from: from.to_string(), text });
+        }
+    }
+    fs::rename(&new, &path).map_err(in_file(&path))?;
+    Ok(path)
 }
 
 /// Build of kvbench with one version of a crate.
@@ -370,6 +414,44 @@ mod tests {
 
     const MANIFEST: &str = "[package]\nname = \"p\"\nversion = \"0.1.0\"\n\n[dependencies]\nother = \"1\"\n\
                             engine = { version = \"4.4\", optional = true }\n\n[dev-dependencies]\nengine = \"5\"\n";
+
+    #[test]
+    fn sources_of_a_repository_are_those_of_a_commit() {
+        let dir = tempfile::tempdir().unwrap();
+        let repository = dir.path().join("repository");
+        fs::create_dir(&repository).unwrap();
+        let git = |words: &[&str]| {
+            let name = ["-c", "user.name=test", "-c", "user.email=test@localhost"];
+            let output =
+                Command::new("git").current_dir(&repository).args(name).args(words).output().unwrap();
+            assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        };
+        git(&["init", "--quiet"]);
+        let commit = |text: &str| {
+            fs::write(repository.join("Cargo.toml"), text).unwrap();
+            git(&["add", "."]);
+            git(&["commit", "--quiet", "--message", text]);
+            git(&["rev-parse", "--short=12", "HEAD"])
+        };
+        let (first, _) = (commit("first"), commit("second"));
+        git(&["tag", "v1"]);
+        commit("third");
+        let (url, place) = (repository.display().to_string(), dir.path().join("builds"));
+        let text = |revision| {
+            let path = sources_of_commit(&url, revision, &place).unwrap();
+            fs::read_to_string(path.join("Cargo.toml")).unwrap()
+        };
+        assert_eq!([Some(&*first), Some("v1"), None].map(text), ["first", "second", "third"]);
+
+        let error = sources_of_commit(&url, Some("v2"), &place).unwrap_err().to_string();
+        assert!(error.contains("repository#v2 cannot be cloned: ") && error.contains("v2"), "{error}");
+        // A clone is not made again, and that of an error is no clone.
+        fs::remove_dir_all(&repository).unwrap();
+        assert_eq!(text(Some("v1")), "second");
+        sources_of_commit(&url, Some("v2"), &place).unwrap_err();
+        assert_eq!([committed("0123abc"), committed("0123abc+")], [Some("0123abc"), None]);
+    }
 
     #[test]
     fn the_manifest_of_a_copy_requires_exactly_the_version() {

@@ -70,10 +70,15 @@ pub enum Error {
     )]
     OtherInterface { name: String, version: String, written_for: String },
     #[error(
-        "{} is no checkout of kvbench; run the command in one, or name it with --kvbench PATH",
+        "{} is no checkout of kvbench; run the command in one, or name it, or a git repository, with --kvbench \
+        PATH|git+URL[#COMMIT]",
         .path.display()
     )]
     NoSources { path: PathBuf },
+    #[error("cannot start git, which clones --kvbench: {0}")]
+    NoGit(io::Error),
+    #[error("--kvbench {from} cannot be cloned: {text}")]
+    NotCloned { from: String, text: String },
     #[error("there is neither $XDG_CACHE_HOME nor $HOME; name a directory for the builds with --target-dir")]
     NoCache,
     #[error("cannot start cargo, which builds both programs: {0}")]
