@@ -186,6 +186,23 @@ fn the_chooser_leaves_out_a_store_that_failed_in_a_part_of_the_work() {
     assert!(left(&dom, "out").contains("failed in this work"), "{}", left(&dom, "out"));
 }
 
+/// A store that failed in all of the work under the policy that was asked for has figures under another one only.
+#[test]
+fn the_chooser_says_that_a_store_failed_under_the_policy_that_was_asked_for() {
+    let mut run = mixed([&CALM, &CALM.map(|one| one / 2.0)]);
+    let failed = run.cells[0].clone();
+    for sample in run.samples.iter_mut().filter(|sample| sample.cell == failed.id) {
+        sample.outcome = Outcome::Failed("disk full".to_owned());
+    }
+    let target = fixtures::target(&failed.target.store, "no");
+    let cell = fixtures::cell("duel", &failed.row, &failed.target.store, target, failed.workload);
+    fixtures::add(&mut run, cell, &CALM);
+    let dom = answer(&run, &[("power", "1")]);
+    assert_eq!(left(&dom, "headline"), "btree only");
+    let out = left(&dom, "out");
+    assert!(out.contains(&format!("{} is left out: failed in this work", failed.target.store)), "{out}");
+}
+
 /// Figures of two machines, or of two builds, have no common mean.
 #[test]
 fn the_chooser_compares_the_newest_environment() {

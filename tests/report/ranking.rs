@@ -152,7 +152,8 @@ fn a_winner_is_named_only_outside_the_noise() {
 fn stores_within_the_margin_win_together() {
     let nearly = times(0.99);
     let mut stores: Vec<(&str, &str, &[f64])> = vec![("map", "always", &CALM), ("btree", "always", &nearly)];
-    let words = "map and btree are fastest among stores that lose nothing, equal within 3%";
+    let words = "map and btree are fastest among stores that lose nothing, equal within 3%; the first is ahead of \
+                 btree by 1.0%";
     assert_eq!(verdict(&mixed(&stores, None)), words);
     let slow = times(0.5);
     stores.push(("bitcask", "always", &slow));

@@ -67,7 +67,7 @@ impl Comparison {
                 finding.level.map_or("all".to_owned(), |level| level.to_string()),
                 finding.metric.title().to_owned(),
                 ratio(&finding.change),
-                self.verdict_text(finding.metric, self.of_store(finding)),
+                self.verdict_text(finding.metric, self.of_store(finding), finding.equal),
             ]
         };
         let stores = self.judgement.stores.iter();
@@ -104,7 +104,7 @@ impl Comparison {
             format!("{} -> {}", show(first), show(second)),
             // The verdict is on the ratio beyond what all stores have in common.
             format!("{:.3}", finding.change.map_or(second / first, |change| change.shift.exp())),
-            self.verdict_text(finding.metric, self.of_cell(finding)),
+            self.verdict_text(finding.metric, self.of_cell(finding), finding.equal),
         ]
     }
 
@@ -157,14 +157,16 @@ impl Comparison {
         text
     }
 
-    /// Returns the verdict on a change of a metric as text.
-    fn verdict_text(&self, metric: ComparedMetric, verdict: Verdict) -> String {
+    /// Returns the verdict on a change of a metric as text. `is_small` is `true` if the change is shown to be within the
+    /// margin.
+    fn verdict_text(&self, metric: ComparedMetric, verdict: Verdict, is_small: bool) -> String {
         let (worse, better) = directions(metric);
+        let less = || if is_small { format!(", less than {}", self.margin) } else { String::new() };
         match verdict {
             Verdict::TooFew | Verdict::CannotTell => "cannot tell".to_owned(),
             Verdict::Equal => format!("equal within {}", self.margin),
-            Verdict::Better => better.to_owned(),
-            Verdict::Worse => worse.to_owned(),
+            Verdict::Better => format!("{better}{}", less()),
+            Verdict::Worse => format!("{worse}{}", less()),
             Verdict::TooMuch => worse.to_uppercase(),
         }
     }

@@ -92,6 +92,9 @@ struct Failed {
     store: usize,
     /// Name of the fsync policy under which it failed, as that of a [`Cell`].
     durability: &'static str,
+    /// Loss bounds under this policy, as those of a [`Cell`].
+    kill: usize,
+    power_cut: usize,
 }
 
 #[derive(Serialize)]
@@ -278,7 +281,8 @@ pub fn data(report: &Report<'_>, promises: &[StoreProperties]) -> Result<String,
             failed: failed
                 .filter_map(|entry| {
                     let durability = Level::of(&entry.cell.target).durability_word();
-                    Some(Failed { store: store(entry)?, durability })
+                    let (kill, power_cut) = losses(&entry.cell.target);
+                    Some(Failed { store: store(entry)?, durability, kill, power_cut })
                 })
                 .collect(),
             cells: cells.collect(),

@@ -73,8 +73,7 @@ fn best_stores(matrix: &Matrix) -> String {
     text.push_str(&format!(
         "\n1 is the best store of a scenario, 0.5 is half as good; in brackets the confidence interval of the ratio, 95% \
          over all pairs of the scenario. **Bold** is better than all others, \u{2248} equal to the best within {}, ? cannot \
-         tell. {RATIO_AND_RESULT} p99 is the 99th percentile of the latency, p99.9 the 99.9th, of each store at its own \
-         highest rate (closed loop).\n",
+         tell. {RATIO_AND_RESULT}\n",
         matrix.margins()
     ));
     for (at, column) in matrix.columns.iter().enumerate() {

@@ -30,6 +30,7 @@ use crate::{
             margin::Margin,
             mean,
             pairwise::{Pair, RankGroups},
+            verdict::deciding_all,
         },
     },
     engine::LossClass,
@@ -341,8 +342,23 @@ impl<'r, 'a> Draft<'r, 'a> {
         };
         let works = self.contests.iter().map(|one| one.title.clone()).collect();
         let (level, losses, margin) = (self.level.clone(), self.losses.clone(), self.margin);
-        let notes = column_notes::of(&self.contests, self.scenario);
+        let needed = self.needed(undecided).map(|clause| format!("Which store is best: {clause}."));
+        let notes = needed.into_iter().chain(column_notes::of(&self.contests, self.scenario)).collect();
         Column { title, scope, level, losses, works, margin, verdict, notes }
+    }
+
+    /// Returns what would decide the comparisons of `undecided` stores (indices in the order of `stores`) with the best one,
+    /// as a clause.
+    fn needed(&self, undecided: &[usize]) -> Option<String> {
+        let labels = self.labels(undecided);
+        let verdicts = labels.iter().filter_map(|label| Some((*self.rivals.get(label)?)?.verdict));
+        let first = self.contests.first().and_then(|contest| contest.entries.first());
+        let comparison = first.and_then(|entry| entry.run.comparison(&entry.cell.id));
+        let amount = |blocks| match comparison.filter(|_| self.contests.len() == 1) {
+            Some(comparison) => comparison.amount(blocks),
+            None => format!("{blocks} repetitions"),
+        };
+        deciding_all(verdicts, self.margin, amount)
     }
 
     /// Returns the cell of a store. `own` are all cells of the store in the report.

@@ -19,7 +19,7 @@ use crate::{
         statistics::{
             margin::Margin,
             pairwise::{Pair, RankGroups},
-            verdict::{Verdict, deciding},
+            verdict::{Verdict, deciding_all},
         },
     },
     engine::LossClass,
@@ -235,9 +235,10 @@ impl<'r, 'a> Ranking<'r, 'a> {
         if best.len() > 1 {
             let margin = self.margin;
             return format!(
-                "{} {}{among}, equal within {margin}",
+                "{} {}{among}, equal within {margin}{}",
                 listed(&best),
-                superlative(self.measure, false)
+                superlative(self.measure, false),
+                self.small_differences(winners)
             );
         }
         let second = slower.first().and_then(|store| self.places.get(*store));
@@ -245,28 +246,29 @@ impl<'r, 'a> Ranking<'r, 'a> {
         format!("{} {}{among}{}", name(first), superlative(self.measure, true), by.unwrap_or_default())
     }
 
+    /// Returns the differences of stores that tie with the first although they are shown to differ, as the end of a sentence;
+    /// empty if there are none.
+    fn small_differences(&self, winners: &[usize]) -> String {
+        let small = winners.iter().filter_map(|store| {
+            let place = self.places.get(*store)?;
+            let ToFirst { ratio, verdict, .. } = place.to_first?;
+            let is_shown = matches!(verdict, Verdict::SlightlySlower { .. } | Verdict::SlightlyFaster { .. });
+            is_shown.then(|| format!("{} by {:.1}%", self.name(place), (ratio - 1.0).abs() * 100.0))
+        });
+        let small: Vec<_> = small.collect();
+        if small.is_empty() { String::new() } else { format!("; the first is ahead of {}", listed(&small)) }
+    }
+
     /// Returns what would decide the comparisons of `undecided` stores with the first, as the end of a sentence.
     fn needed(&self, undecided: &[usize]) -> String {
-        let open: Vec<_> = undecided
-            .iter()
-            .filter_map(|store| match self.places.get(*store)?.to_first?.verdict {
-                Verdict::CannotTell { blocks, may_be_equal, .. } => Some((blocks, may_be_equal)),
-                _ => None,
-            })
-            .collect();
-        if open.is_empty() {
-            return String::new();
-        }
-        let blocks: Option<Vec<u32>> = open.iter().map(|(blocks, _)| *blocks).collect();
-        let blocks = blocks.map(|blocks| blocks.into_iter().max().unwrap_or(0));
-        let may_be_equal = open.iter().all(|(_, may_be_equal)| *may_be_equal);
+        let verdicts = undecided.iter().filter_map(|store| Some(self.places.get(*store)?.to_first?.verdict));
         let first = self.places.first().map(|place| place.entry);
         let comparison = first.and_then(|entry| entry.run.comparison(&entry.cell.id));
         let amount = |blocks| match comparison {
             Some(comparison) => comparison.amount(blocks),
             None => format!("{blocks} repetitions"),
         };
-        format!("; {}", deciding(blocks, may_be_equal, self.margin, amount))
+        deciding_all(verdicts, self.margin, amount).map_or(String::new(), |clause| format!("; {clause}"))
     }
 
     /// Returns the reason why the ranking has too few repetitions for a verdict, as a clause.

@@ -115,6 +115,14 @@ fn table(text: &mut String, run: &Run, name: &str, cells: &[&Cell], single: &mut
         shown.for_each(|ranking| below.push_str(&ranked(ranking, rankings.len() > 1)));
         explain_floor(&mut below, run, ranked_cells);
     } else {
+        // The table has no prices; rankings of many workloads would be long.
+        let is_one = cells.windows(2).all(|pair| matches!(pair, [one, other] if one.row == other.row));
+        let shown =
+            rankings.iter().filter(|ranking| is_one && !is_compared(ranking) && ranking.places.len() > 1);
+        for ranking in shown {
+            below.push_str(&ranked(ranking, rankings.len() > 1));
+            below.push('\n');
+        }
         render(&mut below, run, cells, &run.row_heading, Losses::Shown, &|cell| {
             let mark = if best.contains(&cell.id) { " *" } else { "  " };
             format!("{}{mark}", figure(run, cell))

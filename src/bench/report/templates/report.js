@@ -213,9 +213,9 @@ function absence(store, place, near, asked, needs, memory, failed) {
   const own = (work) => work.all.filter((cell) => cell.store === place);
   const lossy = near.flatMap((work) => own(work).filter((cell) => !fits(cell, work, asked)));
   const count = near.flatMap(own).length;
-  const hasFailed = (work) => own(work).some((cell) => fits(cell, work, asked) && failed.some((one) => isOf(one, cell, work)));
+  const hasFailed = (work) => failed.some((one) => one.store === place && one.group === work.group && fits(one, work, asked));
   if (near.some(hasFailed)) return "failed in this work";
-  if (count === 0) return failed.some((one) => one.store === place) ? "failed in this work" : "not measured in this work";
+  if (count === 0) return "not measured in this work";
   if (lossy.length < count) return "not measured in all of this work";
   const least = lossy.reduce((a, b) => (b.power_cut + b.kill < a.power_cut + a.kill ? b : a));
   const by = least.power_cut > asked.power ? ["a power cut", least.power_cut] : ["a kill", least.kill];
