@@ -189,8 +189,9 @@ fn a_store_that_lost_fifteen_percent_is_found() {
     }
 }
 
-/// Five runs of one build on a machine whose state changed between two of them, so that all stores became faster, some
-/// by 15% and some by two thirds: docs/reference/between-runs.csv. Each two runs of one work are a comparison.
+/// Six runs of one build on a machine whose state changed twice, so that all stores became faster, some by 15% and some by
+/// two thirds, and two days later slower in memory and faster on the disk: docs/reference/between-runs.csv. Each two runs of
+/// one work are a comparison.
 #[test]
 fn real_runs_of_one_build_are_the_same() {
     let table = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/between-runs.csv");
@@ -202,7 +203,7 @@ fn real_runs_of_one_build_are_the_same() {
             lines.iter().filter(|line| line[3] == work).map(|line| line[0]).collect();
         started.dedup();
         let runs: Vec<Run> = started.into_iter().map(|started| real_run(&lines, started)).collect();
-        assert_eq!(runs.len(), 5, "{work}");
+        assert_eq!(runs.len(), 6, "{work}");
         for (number, first) in runs.iter().enumerate() {
             for second in &runs[number + 1..] {
                 let text = Comparison::new(first, second, None).text(false);
@@ -213,7 +214,7 @@ fn real_runs_of_one_build_are_the_same() {
             }
         }
     }
-    assert_eq!(comparisons, 30);
+    assert_eq!(comparisons, 45);
     assert!(changed.len() * 20 <= comparisons, "{changed:#?}");
 }
 

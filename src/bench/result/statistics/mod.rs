@@ -21,8 +21,9 @@ pub mod trend;
 pub mod verdict;
 
 /// Standard deviation, between runs of one build on one machine, of the logarithm of a speed or a latency of all stores
-/// together: the machine has states that last for hours. Source: docs/reference/between-runs.csv, five runs.
-pub const BETWEEN_RUNS: f64 = 0.11;
+/// together: the machine has states that last for hours. Source: docs/reference/between-runs.csv, six runs on two days
+/// (`benches/between_runs.py`): 0.16 to 0.19.
+pub const BETWEEN_RUNS: f64 = 0.18;
 /// Standard deviation, between runs of one build, of the logarithm of a size or a count, which hardly depends on the
 /// machine's state.
 pub const BETWEEN_RUNS_OF_SIZES: f64 = 0.02;
