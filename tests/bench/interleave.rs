@@ -37,7 +37,10 @@ fn check(run: &Run) {
         let slicing = comparison.slicing.as_ref().unwrap();
         assert_eq!(slicing.pilot.len(), comparison.cells.len(), "{slicing:?}");
         assert!(slicing.slice_seconds >= 9.9 * slicing.discarded_seconds, "{slicing:?}");
-        assert!(slicing.pilot.iter().all(|rate| rate.busy_cpus.is_some_and(|busy| busy > 0.0)), "{slicing:?}");
+        assert!(
+            slicing.pilot.iter().all(|rate| rate.busy_cpus.is_some_and(|busy| busy > 0.0)),
+            "{slicing:?}"
+        );
         for (number, cell) in comparison.cells.iter().enumerate() {
             let mut samples = run.samples.iter().filter(|sample| sample.cell == *cell);
             for (repetition, block) in (0..).zip(&comparison.blocks) {

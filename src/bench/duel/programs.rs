@@ -70,8 +70,8 @@ pub enum Error {
     )]
     OtherInterface { name: String, version: String, written_for: String },
     #[error(
-        "{} is no checkout of kvbench; run the command in one, or name it, or a git repository, with --kvbench \
-        PATH|git+URL[#COMMIT]",
+        "{} is no checkout of kvbench; run the command in one, or name it with --kvbench PATH, or a repository with \
+        --kvbench git+URL",
         .path.display()
     )]
     NoSources { path: PathBuf },
