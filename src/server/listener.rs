@@ -275,7 +275,9 @@ pub fn check_addresses(config: &Config) -> Result<(), Error> {
             let hint = format!("; choose another {flag}");
             return Err(Error::Listen { address: address.to_string(), source, hint });
         }
-        on_tcp(*address, flag, |_| Ok(()))?;
+    }
+    for (address, flag) in addresses {
+        on_tcp(address, flag, |_| Ok(()))?;
     }
     network.unix_socket.as_deref().map_or(Ok(()), |path| is_stale_socket(path).map(drop))
 }
