@@ -68,10 +68,10 @@ impl StepStart {
     /// Returns the start of `step`, which begins now. `is_admitted` is `true` if the client may use all commands, `begun`
     /// the result of [`account`](Self::account) for the step before.
     pub fn of(step: &Step, batch: &RequestBatch, is_admitted: bool, begun: Option<Begun>) -> Self {
-        let kind = match is_admitted {
-            _ if matches!(step.kind, StepKind::Queue) => Admission::Queue,
-            false => Admission::Locked,
-            true => Admission::Run,
+        let kind = match (&step.kind, is_admitted) {
+            (StepKind::Queue, _) => Admission::Queue,
+            (_, false) => Admission::Locked,
+            (_, true) => Admission::Run,
         };
         Self { first: batch.next, reply: batch.reply.len(), time: Instant::now(), begun, kind }
     }

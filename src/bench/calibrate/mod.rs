@@ -166,13 +166,15 @@ pub fn summary(figures: &[Figure]) -> Result<Calibration, Error> {
     })
 }
 
-/// Returns the summary of a calibration that ended with an error, before its figures were judged.
+/// Returns the summary of a calibration that ended with an error, before its figures were judged; `None` if the error is that
+/// of a file, which says nothing of the program.
 ///
 /// # Errors
 ///
 /// [`Error::File`] if this program's file cannot be read.
-pub fn summary_of_error(error: &Error) -> Result<Calibration, Error> {
-    of_this_program(vec![error.to_string()])
+pub fn summary_of_error(error: &Error) -> Result<Option<Calibration>, Error> {
+    let is_of_program = !matches!(error, Error::File { .. });
+    is_of_program.then(|| of_this_program(vec![error.to_string()])).transpose()
 }
 
 /// Returns a summary without figures, of which those named in `failed` are wrong.
@@ -434,6 +436,19 @@ mod tests {
         let read: Calibration = serde_json::from_str(&json).unwrap();
         assert_eq!((read.passed, read.failed), (false, vec!["operations of kinds in process".to_owned()]));
         assert_eq!((read.worst_error, read.worst_figure.as_str()), (0.1, "hits of kinds in process"));
+    }
+
+    #[test]
+    fn an_error_of_a_file_says_nothing_of_the_program() {
+        let found = |error| summary_of_error(&error).unwrap();
+        let source = io::ErrorKind::PermissionDenied.into();
+        assert!(found(Error::File { path: "/data".into(), source }).is_none());
+        let failed =
+            found(Error::NotMeasured { experiment: "kinds".into(), text: "panicked".into() }).unwrap();
+        assert_eq!(
+            (failed.passed, failed.figures, failed.failed),
+            (false, 0, vec!["kinds: panicked".to_owned()])
+        );
     }
 
     #[test]

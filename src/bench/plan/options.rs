@@ -480,6 +480,8 @@ pub enum PlanError {
     ColdMemory,
     #[error("--memory-limit cannot be set for a server that is already running; leave out --target")]
     ForeignMemory,
+    #[error("--foreign: with --target, CPU time of other programs is not measured; leave out --foreign")]
+    ForeignPrograms,
     #[error(
         "--interleave, --detect and --budget compare stores; name at least two with --stores that can be \
         measured{reasons}"

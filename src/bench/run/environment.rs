@@ -204,7 +204,10 @@ fn is_busy() -> bool {
 fn warnings(environment: &Environment, cells: &[Cell], conditions: &RunConditions) -> Vec<String> {
     let mut warnings = Vec::new();
     let cores = environment.cores;
-    let other_load = environment.load_average.filter(|_| conditions.foreign_limit.is_some());
+    // An external server has no limit.
+    let is_switched_off =
+        conditions.foreign_limit.is_none() && cells.iter().all(|cell| cell.target.address.is_none());
+    let other_load = environment.load_average.filter(|_| !is_switched_off);
     if let Some(load) = other_load.filter(|load| *load > cores as f64 * 0.25 && is_busy()) {
         warnings.push(format!(
             "the machine was busy at the start: load {load:.1} on {cores} cores; stop other programs"

@@ -5,10 +5,7 @@ use super::{
     percent_to_100,
     value_parsers::cpus,
 };
-use crate::bench::{
-    plan::options::{Cpus, Preset, RunConditions},
-    run,
-};
+use crate::bench::plan::options::{Cpus, Preset, RunConditions};
 use bytesize::ByteSize;
 use clap::Args;
 
@@ -50,21 +47,13 @@ pub(super) struct Machine {
 const FOREIGN: f64 = 0.1;
 
 impl Machine {
-    /// Returns the conditions that the flags describe. `has_target` is `true` with `--target`.
-    ///
-    /// # Errors
-    ///
-    /// [`run::Error::Conditions`] if `--foreign` is given with `--target`.
-    pub fn conditions(&self, has_target: bool) -> Result<RunConditions, run::Error> {
-        let foreign_limit = self.foreign.or((!has_target).then_some(FOREIGN)).filter(|part| *part < 1.0);
-        if has_target && foreign_limit.is_some() {
-            let text =
-                "--foreign: with --target the server is one of the other programs; leave --foreign out";
-            return Err(run::Error::Conditions(text.into()));
-        }
-        Ok(RunConditions {
+    /// Returns the conditions that the flags describe. `has_target` is `true` with `--target`, for which CPU time of other
+    /// programs is not measured.
+    pub fn conditions(&self, has_target: bool) -> RunConditions {
+        let foreign = self.foreign.or((!has_target).then_some(FOREIGN));
+        RunConditions {
             quiet_wait: self.quiet_wait,
-            foreign_limit,
+            foreign_limit: foreign.filter(|part| *part < 1.0),
             memory_limit: self.memory_limit.map(|size| size.as_u64()),
             cold: self.cold,
             cpus: self.cpus.clone().unwrap_or_default(),
@@ -74,7 +63,7 @@ impl Machine {
                 _ => None,
             },
             ..RunConditions::default()
-        })
+        }
     }
 
     /// Returns `true` with `--quick` or `--full`.

@@ -93,16 +93,25 @@ pub(super) fn calibrate(options: &Calibrate) -> anyhow::Result<()> {
         check_writable(path).map_err(not_written("--markdown", path))?;
     }
     let mut tell = |text: &str| eprintln!("kvbench: {text}");
-    let ended = calibrate::run(&options.options(), &mut tell);
-    let found = match &ended {
-        Ok(figures) => calibrate::summary(figures)?,
-        Err(error) => calibrate::summary_of_error(error)?,
+    let save = |found: &_| match &output {
+        Some(path) => run::stored_calibration::save(found, path).map_err(not_written("--output", path)),
+        None => Ok(()),
     };
-    // After an error, an earlier calibration of this build no longer counts. If this fails, the page is written all the same.
-    let saved = output.map_or(Ok(()), |path| {
-        run::stored_calibration::save(&found, &path).map_err(not_written("--output", &path))
-    });
-    let figures = ended?;
+    let figures = match calibrate::run(&options.options(), &mut tell) {
+        Ok(figures) => figures,
+        Err(error) => {
+            // An earlier calibration of this build no longer counts, unless the error says nothing of the build.
+            if let Some(found) = calibrate::summary_of_error(&error)?
+                && let Err(unsaved) = save(&found)
+            {
+                eprintln!("kvbench: {unsaved}");
+            }
+            return Err(error.into());
+        }
+    };
+    let found = calibrate::summary(&figures)?;
+    // If this fails, the page is written all the same.
+    let saved = save(&found);
     if options.all {
         print(&format!("{}\n", calibrate::text(&figures)))?;
     }

@@ -210,8 +210,8 @@ pub fn plan(options: &Options) -> Result<Plan, PlanError> {
             cells = of_both_programs(cells);
         }
     }
-    for cell in cells.iter_mut().filter(|_| options.duel.is_some()) {
-        cell.workload.counts_instructions = true;
+    if options.duel.is_some() {
+        cells.iter_mut().for_each(|cell| cell.workload.counts_instructions = true);
     }
     if options.gates.contains(&Gate::Allocations) {
         for cell in &mut cells {

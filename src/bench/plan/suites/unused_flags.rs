@@ -126,6 +126,7 @@ fn check_conditions(options: &Options, plan: &Plan) -> Result<(), PlanError> {
         (conditions.cold && options.warmup_is_explicit, PlanError::ColdWarmUp),
         (conditions.cold && options.durabilities.contains(&Durability::Memory), PlanError::ColdMemory),
         (conditions.memory_limit.is_some() && is_foreign, PlanError::ForeignMemory),
+        (conditions.foreign_limit.is_some() && is_foreign, PlanError::ForeignPrograms),
     ];
     refusals.into_iter().find(|(refused, _)| *refused).map_or(Ok(()), |(_, error)| Err(error))
 }
