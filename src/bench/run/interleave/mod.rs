@@ -565,7 +565,9 @@ fn requirements(
         max_slice_seconds: max_slice_seconds(seconds, block_seconds, instances),
         seconds,
         block_seconds,
-        cpus: real(thread::available_parallelism().map_or(1, usize::from).min(workload.threads as usize)),
+        cpus: cells(run, comparison).any(|cell| cell.target.persistent).then(|| {
+            real(thread::available_parallelism().map_or(1, usize::from).min(workload.threads as usize))
+        }),
     })
 }
 

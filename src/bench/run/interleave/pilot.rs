@@ -53,15 +53,16 @@ pub struct Requirements {
     pub seconds: f64,
     /// Running time of all stores in a block, in seconds, for which the budget suffices.
     pub block_seconds: f64,
-    /// Number of CPUs that the threads of the workload can use.
-    pub cpus: f64,
+    /// Number of CPUs that the threads of the workload can use; `None` if no store has files, so that no device limits one.
+    pub cpus: Option<f64>,
 }
 
 impl Requirements {
     /// Returns `true` if slices must begin on an idle device: a store that writes kept few CPUs busy, so the device, or
     /// another wait, limits its rate. `busy_cpus` are those of the stores that ran alone.
     fn awaits_device(&self, busy_cpus: impl IntoIterator<Item = Option<f64>>) -> bool {
-        self.writes && busy_cpus.into_iter().flatten().any(|busy| busy < LIMITED_BY_CPU * self.cpus)
+        let Some(cpus) = self.cpus.filter(|_| self.writes) else { return false };
+        busy_cpus.into_iter().flatten().any(|busy| busy < LIMITED_BY_CPU * cpus)
     }
 }
 
@@ -81,14 +82,15 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
         operations: None,
         is_warm_up: false,
         writes_back,
-        // Alone, too, each store must find an idle device.
-        awaits_device: needs.writes,
+        awaits_device: false,
     };
     let alone = slice(alone_time, writes_back(needs.min_slice_seconds));
     for (place, store) in stores.iter_mut().enumerate() {
         let number = store.number();
         pilots.extend(store.run(alone).map(|report| Pilot::new(place, number, &report)));
     }
+    let awaits_device = needs.awaits_device(pilots.iter().map(Pilot::busy_cpus));
+    let alone = Slice { awaits_device, ..alone };
     let longest = pilots.iter().map(|pilot| pilot.longest).max()?;
     let stall = if needs.writes { MIN_SLICE_MULTIPLE * longest } else { 0 };
     let stall = stall.min(nanoseconds(needs.max_slice_seconds));
@@ -98,7 +100,7 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
         pilots.iter_mut().for_each(Pilot::forget_turns);
         let min_turns = if needs.writes { MIN_WRITE_TURNS } else { MIN_TURNS };
         for _ in 0..in_turn_time.div_ceil(length).max(min_turns.into()) {
-            let in_turn = slice(length, writes_back(length as f64 / 1e9));
+            let in_turn = Slice { awaits_device, ..slice(length, writes_back(length as f64 / 1e9)) };
             pilots.retain_mut(|pilot| {
                 let report = stores.get_mut(pilot.place).and_then(|store| store.run(in_turn));
                 report.map(|report| pilot.add_turn(&report)).is_some()
@@ -296,8 +298,15 @@ impl Pilot {
             in_turn: self.in_turn(discarded),
             write_back: self.write_back as f64 / self.running.max(1) as f64,
             stall_seconds: (self.longest > held).then(|| self.longest as f64 / 1e9),
-            busy_cpus: self.alone_cpu.0.map(|cpu_ns| cpu_ns as f64 / self.alone_cpu.1.max(1) as f64),
+            busy_cpus: self.busy_cpus(),
         }
+    }
+
+    /// Returns the mean number of CPUs that the store kept busy alone; `None` if it is not known.
+    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+    fn busy_cpus(&self) -> Option<f64> {
+        let (cpu_ns, nanoseconds) = self.alone_cpu;
+        Some(cpu_ns? as f64 / nanoseconds.max(1) as f64)
     }
 }
 
@@ -356,7 +365,7 @@ mod tests {
         max_slice_seconds: 25.0,
         seconds: 2.0,
         block_seconds: 100.0,
-        cpus: 2.0,
+        cpus: Some(2.0),
     };
     const WRITES: Requirements = Requirements { writes: true, seconds: 3.0, ..READS };
 
@@ -390,6 +399,7 @@ mod tests {
         };
         // Of two CPUs.
         assert!(!awaits(WRITES, [1.1, 1.9]));
+        assert!(!awaits(Requirements { cpus: None, ..WRITES }, [1.1, 0.9]));
         assert!(awaits(WRITES, [1.1, 0.9]));
         assert!(!awaits(READS, [1.1, 0.9]));
     }
