@@ -86,22 +86,23 @@ mod tests {
     use perf_event::events::Software;
     use std::{num::NonZeroUsize, sync::Barrier, thread};
 
-    /// Writes to `pages` pages of new memory for the first time.
-    fn touch(pages: usize) {
-        const PAGE: usize = 4096;
+    const PAGE: usize = 4096;
+
+    /// Writes to each page of new memory for the first time.
+    fn touch(pages: NonZeroUsize) -> nix::Result<()> {
         use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
-        let length = NonZeroUsize::new(pages * PAGE).unwrap();
+        let length = pages.saturating_mul(const { NonZeroUsize::new(PAGE).unwrap() });
         let (access, flags) = (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE);
         #[expect(unsafe_code, reason = "memory whose pages nothing else touches")]
         // SAFETY: the mapping is new, each write is within it, and it is removed after the last one.
         unsafe {
-            let memory = mmap_anonymous(None, length, access, flags).unwrap();
+            let memory = mmap_anonymous(None, length, access, flags)?;
             // Fails without huge pages in the kernel.
             let _ = madvise(memory, length.get(), MmapAdvise::MADV_NOHUGEPAGE);
-            for page in 0..pages {
-                memory.cast::<u8>().add(page * PAGE).write_volatile(1);
+            for place in (0..length.get()).step_by(PAGE) {
+                memory.cast::<u8>().add(place).write_volatile(1);
             }
-            munmap(memory, length.get()).unwrap();
+            munmap(memory, length.get())
         }
     }
 
@@ -118,16 +119,17 @@ mod tests {
         let mut faults = || count(&mut counter).unwrap();
         // A new thread has a few page faults besides.
         let begin = faults();
-        touch(1000);
+        let pages = NonZeroUsize::new(1000).unwrap();
+        touch(pages).unwrap();
         let own = faults();
         assert!((1000..1100).contains(&(own - begin)), "{begin} to {own}");
-        thread::scope(|scope| drop(scope.spawn(|| touch(1000)).join()));
+        thread::scope(|scope| drop(scope.spawn(|| touch(pages).unwrap()).join()));
         let ended = faults();
         assert!((1000..1100).contains(&(ended - own)), "{own} to {ended}");
         let (touched, end) = (Barrier::new(2), Barrier::new(2));
         thread::scope(|scope| {
             scope.spawn(|| {
-                touch(1000);
+                touch(pages).unwrap();
                 touched.wait();
                 end.wait();
             });

@@ -1,6 +1,6 @@
 //! Known numbers of instructions, in assembly: a compiler may choose any number for other code.
 
-/// Returns the reason why [`execute`] does nothing on this kind of processor, or `None` if it works.
+/// Returns the reason why this kind of processor has no loop of a known number of instructions, or `None` if it has one.
 pub fn unavailable() -> Option<String> {
     let is_known = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
     (!is_known).then(|| format!("{} has no loop of a known number of instructions", std::env::consts::ARCH))
