@@ -121,7 +121,9 @@ impl CrateVersions {
             None => ".".into(),
             Some(CrateSource::Git { url, revision }) => {
                 let own = || option_env!("KVBENCH_COMMIT").and_then(committed);
-                sources_of_commit(url, revision.as_deref().or_else(own), &self.place()?)?
+                let revision =
+                    revision.as_deref().or_else(own).ok_or_else(|| Error::NoCommit(url.clone()))?;
+                sources_of_commit(url, revision, &self.place()?)?
             }
             // A directory may have a name that begins with a digit.
             Some(path) => path.to_string().into(),
@@ -157,28 +159,36 @@ fn committed(commit: &str) -> Option<&str> {
 }
 
 /// Clones a git repository into `place`, unless an earlier duel has done so, and returns the directory with the files of
-/// `revision`, a commit or tag (`None`: of the repository's default branch, as it was when it was cloned).
-fn sources_of_commit(url: &str, revision: Option<&str>, place: &Path) -> Result<PathBuf, Error> {
-    let number = crc32fast::hash(format!("{url}#{}", revision.unwrap_or_default()).as_bytes());
-    let (path, new) = (place.join(format!("kvbench-{number:08x}")), place.join("kvbench.new"));
+/// `revision`, a commit or tag.
+fn sources_of_commit(url: &str, revision: &str, place: &Path) -> Result<PathBuf, Error> {
+    let from = CrateSource::Git { url: url.into(), revision: Some(revision.into()) }.to_string();
+    let path = place.join(format!("kvbench-{:08x}", crc32fast::hash(from.as_bytes())));
     if path.exists() {
         return Ok(path);
     }
     fs::create_dir_all(place).map_err(in_file(place))?;
-    // Of a duel that was stopped.
-    let _ = fs::remove_dir_all(&new);
-    let new_path = new.display().to_string();
-    let clone = ["clone", "--quiet", "--no-checkout", "--", url, &new_path];
-    let checkout = ["-C", &new_path, "checkout", "--quiet", "--detach", revision.unwrap_or("HEAD")];
-    for words in [&clone[..], &checkout] {
-        let output = Command::new("git").args(words).stdin(Stdio::null()).output().map_err(Error::NoGit)?;
+    let new = tempfile::tempdir_in(place).map_err(in_file(place))?;
+    let clone = new.path().join("kvbench");
+    let clone_name = clone.display().to_string();
+    for words in [
+        &["clone", "--quiet", "--no-checkout", "--", url, &clone_name][..],
+        &["-C", &clone_name, "checkout", "--quiet", "--detach", revision],
+    ] {
+        let mut git = Command::new("git");
+        // Git sets them for its hooks, and would then check the revision out in the repository of the hook.
+        for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
+            git.env_remove(name);
+        }
+        let output = git.args(words).stdin(Stdio::null()).output().map_err(Error::NoGit)?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            let from = CrateSource::Git { url: url.into(), revision: revision.map(Into::into) };
-            return Err(Error::NotCloned { from: from.to_string(), text });
+            return Err(Error::NotCloned { from, text });
         }
     }
-    fs::rename(&new, &path).map_err(in_file(&path))?;
+    // Another duel may have been faster.
+    fs::rename(&clone, &path)
+        .or_else(|error| if path.exists() { Ok(()) } else { Err(error) })
+        .map_err(in_file(&path))?;
     Ok(path)
 }
 
@@ -438,18 +448,19 @@ mod tests {
         git(&["tag", "v1"]);
         commit("third");
         let (url, place) = (repository.display().to_string(), dir.path().join("builds"));
-        let text = |revision| {
+        let text = |revision: &str| {
             let path = sources_of_commit(&url, revision, &place).unwrap();
             fs::read_to_string(path.join("Cargo.toml")).unwrap()
         };
-        assert_eq!([Some(&*first), Some("v1"), None].map(text), ["first", "second", "third"]);
+        assert_eq!([&first, "v1", "HEAD"].map(text), ["first", "second", "third"]);
 
-        let error = sources_of_commit(&url, Some("v2"), &place).unwrap_err().to_string();
+        let error = sources_of_commit(&url, "v2", &place).unwrap_err().to_string();
         assert!(error.contains("repository#v2 cannot be cloned: ") && error.contains("v2"), "{error}");
         // A clone is not made again, and that of an error is no clone.
         fs::remove_dir_all(&repository).unwrap();
-        assert_eq!(text(Some("v1")), "second");
-        sources_of_commit(&url, Some("v2"), &place).unwrap_err();
+        assert_eq!(text("v1"), "second");
+        sources_of_commit(&url, "v2", &place).unwrap_err();
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 3);
         assert_eq!([committed("0123abc"), committed("0123abc+")], [Some("0123abc"), None]);
     }
 

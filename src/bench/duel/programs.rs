@@ -75,6 +75,10 @@ pub enum Error {
         .path.display()
     )]
     NoSources { path: PathBuf },
+    #[error(
+        "--kvbench git+{0}: this program does not know its commit, because its sources were changed or had none; add #COMMIT"
+    )]
+    NoCommit(String),
     #[error("cannot start git, which clones --kvbench: {0}")]
     NoGit(io::Error),
     #[error("--kvbench {from} cannot be cloned: {text}")]
