@@ -46,8 +46,8 @@ const MANY: usize = 5;
 /// Median absolute deviation of a normal distribution, in standard deviations.
 const MIDDLE: f64 = 0.6745;
 /// Shift of all stores together (logarithm of a ratio), less its standard error, above which the machine was in another
-/// state in each run. In the six runs of docs/reference/between-runs.csv, shifts of speed between two runs are below 0.10 or
-/// at least 0.16.
+/// state in each run. In the six runs of docs/reference/between-runs.csv, shifts of speed between two runs (medians over
+/// the stores) are below 0.10 or at least 0.16.
 const OTHER_STATE: f64 = 0.16;
 /// Standard deviation of a store's change relative to the others, as a fraction of the shift of all stores together, if the
 /// machine was in another state. In the speeds of the same six runs: up to 0.84, over all stores of two runs, and once 1.2.
@@ -234,7 +234,7 @@ fn parts(metric: ComparedMetric, series: &[&Series]) -> Vec<(String, Part)> {
 /// Returns how much a metric varies between runs of one build on an idle machine: a store or a cell relative to the others in
 /// one state of the machine, and all stores together over its states. The source is docs/reference/between-runs.csv: a store
 /// varies by 1.3% in speed and by 3.2% in p99 over four runs of one state (the second to the fifth), rounded up; the p99 of
-/// all stores together by 27% over all six, in the mean of the three works. The table has one cell of each store, so the
+/// all stores together by 27% over all six, the root of the mean variance of the three works. The table has one cell of each store, so the
 /// figures of cells are assumed: about twice those of stores.
 fn between(metric: ComparedMetric) -> BetweenRuns {
     match metric {

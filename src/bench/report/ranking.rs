@@ -252,8 +252,8 @@ impl<'r, 'a> Ranking<'r, 'a> {
         let small = winners.iter().filter_map(|store| {
             let place = self.places.get(*store)?;
             let ToFirst { ratio, verdict, .. } = place.to_first?;
-            let is_shown = matches!(verdict, Verdict::SlightlySlower { .. } | Verdict::SlightlyFaster { .. });
-            is_shown.then(|| format!("{} by {:.1}%", self.name(place), (ratio - 1.0).abs() * 100.0))
+            matches!(verdict, Verdict::SlightlySlower { .. })
+                .then(|| format!("{} by {:.1}%", self.name(place), (ratio - 1.0).abs() * 100.0))
         });
         let small: Vec<_> = small.collect();
         if small.is_empty() { String::new() } else { format!("; the first is ahead of {}", listed(&small)) }

@@ -156,8 +156,8 @@ pub struct PilotRate {
     /// of the blocks are shorter than ten times this; absent otherwise, and in results of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall_seconds: Option<f64>,
-    /// Mean number of CPUs that the store's processes, with the benchmark's threads, kept busy in the slices alone; absent if
-    /// it is not known, and in results of older versions.
+    /// Mean number of CPUs that the store's processes, with the benchmark's threads, kept busy in the slices alone and in the
+    /// deferred work after them; absent if it is not known, and in results of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_cpus: Option<f64>,
 }
@@ -454,7 +454,7 @@ impl Comparison {
         let doubts = [
             (disturbed > 0).then(|| format!("in {disturbed} of {blocks} blocks {used}")),
             (busy > 0).then(|| {
-                format!("in {busy} of {blocks} blocks other programs kept the device busy after write-back")
+                format!("in {busy} of {blocks} blocks the device was still busy when the next slice began")
             }),
             self.unlike_alone(cells),
             self.long_stalls(cells),

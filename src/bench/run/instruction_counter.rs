@@ -86,12 +86,16 @@ mod tests {
     use perf_event::events::Software;
     use std::{num::NonZeroUsize, sync::Barrier, thread};
 
-    const PAGE: usize = 4096;
+    /// Size of a page in bytes.
+    fn page() -> Option<NonZeroUsize> {
+        use nix::unistd::{SysconfVar, sysconf};
+        NonZeroUsize::new(usize::try_from(sysconf(SysconfVar::PAGE_SIZE).ok()??).ok()?)
+    }
 
     /// Writes to each page of new memory for the first time.
-    fn touch(pages: NonZeroUsize) -> nix::Result<()> {
+    fn touch(pages: NonZeroUsize, page: NonZeroUsize) -> nix::Result<()> {
         use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
-        let length = pages.saturating_mul(const { NonZeroUsize::new(PAGE).unwrap() });
+        let length = pages.saturating_mul(page);
         let (access, flags) = (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE);
         #[expect(unsafe_code, reason = "memory whose pages nothing else touches")]
         // SAFETY: the mapping is new, each write is within it, and it is removed after the last one.
@@ -99,7 +103,7 @@ mod tests {
             let memory = mmap_anonymous(None, length, access, flags)?;
             // Fails without huge pages in the kernel.
             let _ = madvise(memory, length.get(), MmapAdvise::MADV_NOHUGEPAGE);
-            for place in (0..length.get()).step_by(PAGE) {
+            for place in (0..length.get()).step_by(page.get()) {
                 memory.cast::<u8>().add(place).write_volatile(1);
             }
             munmap(memory, length.get())
@@ -119,17 +123,17 @@ mod tests {
         let mut faults = || count(&mut counter).unwrap();
         // A new thread has a few page faults besides.
         let begin = faults();
-        let pages = NonZeroUsize::new(1000).unwrap();
-        touch(pages).unwrap();
+        let (pages, page) = (NonZeroUsize::new(1000).unwrap(), page().unwrap());
+        touch(pages, page).unwrap();
         let own = faults();
         assert!((1000..1100).contains(&(own - begin)), "{begin} to {own}");
-        thread::scope(|scope| drop(scope.spawn(|| touch(pages).unwrap()).join()));
+        thread::scope(|scope| drop(scope.spawn(|| touch(pages, page).unwrap()).join()));
         let ended = faults();
         assert!((1000..1100).contains(&(ended - own)), "{own} to {ended}");
         let (touched, end) = (Barrier::new(2), Barrier::new(2));
         thread::scope(|scope| {
             scope.spawn(|| {
-                touch(pages).unwrap();
+                touch(pages, page).unwrap();
                 touched.wait();
                 end.wait();
             });

@@ -74,6 +74,8 @@ pub fn run_block<S: Sliced>(stores: &mut [S], slicing: &Slicing, random: &mut Sm
         matches!(slicing.work, Work::Operations(_)) && slicing.slice_seconds >= MIN_WRITE_BACK_SLICE_SECONDS;
     let mut left: Vec<Left> =
         stores.iter().map(|store| Left::of(slicing.work_of(store.number()), length)).collect();
+    // Once the device stays busy, no wait would help.
+    let mut awaits_device = slicing.awaits_device;
     let mut records = Vec::new();
     let mut turns: Vec<usize> = (0..stores.len()).collect();
     while !turns.is_empty() {
@@ -83,10 +85,10 @@ pub fn run_block<S: Sliced>(stores: &mut [S], slicing: &Slicing, random: &mut Sm
                 return false;
             };
             let operations = left.operations();
-            let awaits_device = slicing.awaits_device;
             let slice =
                 Slice { nanoseconds: length, operations, is_warm_up: false, writes_back, awaits_device };
             let Some(report) = sliced.run(slice) else { return false };
+            awaits_device &= !report.left_device_busy;
             let goes_on = left.subtract(&report);
             let has_rate = |record: &SliceRecord| record.store == sliced.number() && record.operations > 0;
             // A store whose work ends within the discarded time has a rate too, that of half of its last slice: in whole

@@ -18,7 +18,7 @@ use crate::bench::{
 use std::{
     io::{self, BufRead, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout, ExitStatus},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// Store of a comparison, loaded in a process of its own. When dropped, the process is killed and its files are
@@ -149,11 +149,15 @@ impl Sliced for Instance {
             return None;
         }
         let id = self.child.id();
-        let before = self.cpu_ns();
+        let (begin, before) = (Instant::now(), self.cpu_ns());
         let sent = slice::send(&self.stdin, &Request::Slice(slice)).and_then(|_| pause_process::resume(id));
         let mut reply = sent.ok().and_then(|()| self.reply());
         if let Some(Reply::Slice(report)) = &mut reply {
-            report.cpu_ns = self.cpu_ns().zip(before).map(|(after, before)| after.saturating_sub(before));
+            let busy = |(after, before): (u64, u64)| {
+                Duration::from_nanos(after.saturating_sub(before)).as_secs_f64()
+                    / begin.elapsed().as_secs_f64()
+            };
+            report.busy_cpus = self.cpu_ns().zip(before).map(busy);
         }
         if let Some(Reply::Slice(report)) = reply.as_mut().filter(|_| slice.writes_back) {
             self.write_back(report);

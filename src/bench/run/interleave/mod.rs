@@ -29,7 +29,7 @@ use crate::{
     bench::{
         data::key_ledger::KeyLedger,
         plan::{
-            options::{Interleave, Options},
+            options::{Cpus, Interleave, Options, RunConditions},
             suites,
             unsupported::unsupported_reason,
         },
@@ -277,7 +277,7 @@ struct Measured {
 
 impl Measured {
     /// Returns the share of the CPUs that other processes and virtual machines used, from 0 to 1: 0 if it is not known,
-    /// 1 if the device was never idle after a slice's write-back.
+    /// 1 if the device was never idle after a slice that waited for it.
     fn disturbed_part(&self) -> f64 {
         match self.slices.iter().any(|slice| slice.left_device_busy) {
             true => 1.0,
@@ -362,7 +362,7 @@ impl Controller<'_> {
             // loads.
             let blocks = f64::from(FIRST_LOOK) + PILOT_BLOCKS;
             let block_seconds = (budget / blocks - 1.5 * load_seconds).max(0.0);
-            requirements(run, comparison, seconds, block_seconds, instances)
+            requirements(run, comparison, &self.options.conditions, seconds, block_seconds, instances)
         };
         let seed = stopping_rule::seed(self.options.seed, None);
         let (mut load_seconds, mut pilots, mut failed) = (0.0, Vec::new(), Vec::new());
@@ -536,6 +536,7 @@ fn workload<'run>(run: &'run Run, comparison: &'run Comparison) -> Option<&'run 
 fn requirements(
     run: &Run,
     comparison: &Comparison,
+    conditions: &RunConditions,
     seconds: f64,
     block_seconds: f64,
     instances: usize,
@@ -565,10 +566,15 @@ fn requirements(
         max_slice_seconds: max_slice_seconds(seconds, block_seconds, instances),
         seconds,
         block_seconds,
-        cpus: cells(run, comparison).any(|cell| cell.target.persistent).then(|| {
-            real(thread::available_parallelism().map_or(1, usize::from).min(workload.threads as usize))
-        }),
+        cpus: (conditions.quiet_wait > 0.0 && cells(run, comparison).any(|cell| cell.target.persistent))
+            .then(|| real(usable_cpus(&conditions.cpus).min(workload.threads as usize))),
     })
+}
+
+/// Returns the number of CPUs that the processes of a store may use: those of `--cpus`, or all.
+fn usable_cpus(cpus: &Cpus) -> usize {
+    let chosen: usize = [&cpus.server, &cpus.driver].into_iter().flatten().map(Vec::len).sum();
+    if chosen > 0 { chosen } else { thread::available_parallelism().map_or(1, usize::from) }
 }
 
 /// Returns the maximum length in seconds to which long operations lengthen slices: that at which the pilot's turns of

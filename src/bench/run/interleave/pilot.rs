@@ -53,14 +53,15 @@ pub struct Requirements {
     pub seconds: f64,
     /// Running time of all stores in a block, in seconds, for which the budget suffices.
     pub block_seconds: f64,
-    /// Number of CPUs that the threads of the workload can use; `None` if no store has files, so that no device limits one.
+    /// Number of CPUs that the threads of the workload can use; `None` if slices never wait for the device: no store has files,
+    /// or `--quiet-wait` is 0.
     pub cpus: Option<f64>,
 }
 
 impl Requirements {
-    /// Returns `true` if slices must begin on an idle device: a store that writes kept few CPUs busy, so the device, or
-    /// another wait, limits its rate. `busy_cpus` are those of the stores that ran alone.
-    fn awaits_device(&self, busy_cpus: impl IntoIterator<Item = Option<f64>>) -> bool {
+    /// Returns `true` if a store that writes kept few CPUs busy, so that the device, or another wait, limits its rate.
+    /// `busy_cpus` are those of the stores that ran alone.
+    fn limited_by_device(&self, busy_cpus: impl IntoIterator<Item = Option<f64>>) -> bool {
         let Some(cpus) = self.cpus.filter(|_| self.writes) else { return false };
         busy_cpus.into_iter().flatten().any(|busy| busy < LIMITED_BY_CPU * cpus)
     }
@@ -89,8 +90,9 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
         let number = store.number();
         pilots.extend(store.run(alone).map(|report| Pilot::new(place, number, &report)));
     }
-    let awaits_device = needs.awaits_device(pilots.iter().map(Pilot::busy_cpus));
-    let alone = Slice { awaits_device, ..alone };
+    let is_limited = needs.limited_by_device(pilots.iter().map(|pilot| pilot.busy_cpus));
+    // Once the device stays busy, no wait would help.
+    let mut awaits_device = is_limited;
     let longest = pilots.iter().map(|pilot| pilot.longest).max()?;
     let stall = if needs.writes { MIN_SLICE_MULTIPLE * longest } else { 0 };
     let stall = stall.min(nanoseconds(needs.max_slice_seconds));
@@ -100,9 +102,11 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
         pilots.iter_mut().for_each(Pilot::forget_turns);
         let min_turns = if needs.writes { MIN_WRITE_TURNS } else { MIN_TURNS };
         for _ in 0..in_turn_time.div_ceil(length).max(min_turns.into()) {
-            let in_turn = Slice { awaits_device, ..slice(length, writes_back(length as f64 / 1e9)) };
+            let in_turn = slice(length, writes_back(length as f64 / 1e9));
             pilots.retain_mut(|pilot| {
+                let in_turn = Slice { awaits_device, ..in_turn };
                 let report = stores.get_mut(pilot.place).and_then(|store| store.run(in_turn));
+                awaits_device &= report.as_ref().is_none_or(|report| !report.left_device_busy);
                 report.map(|report| pilot.add_turn(&report)).is_some()
             });
         }
@@ -125,7 +129,11 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
             let held = if needs.writes { length / MIN_SLICE_MULTIPLE } else { u64::MAX };
             let rates: Vec<_> = pilots.iter().map(|pilot| pilot.rate(discarded, held)).collect();
             let is_like_alone = pilots.iter().all(|pilot| pilot.is_like_alone(discarded));
-            let found = Slicing { is_like_alone, ..slicing(rates, needs, length, discarded) };
+            let found = Slicing {
+                is_like_alone,
+                awaits_device: is_limited,
+                ..slicing(rates, needs, length, discarded)
+            };
             return (!pilots.is_empty()).then_some(found);
         }
     }
@@ -146,7 +154,8 @@ pub fn of_groups(pilots: &[Slicing], needs: Requirements) -> Option<Slicing> {
     };
     let rates = pilots.iter().flat_map(|pilot| pilot.pilot.clone()).map(of_block).collect();
     let is_like_alone = pilots.iter().all(|pilot| pilot.is_like_alone);
-    Some(Slicing { is_like_alone, ..slicing(rates, needs, length, discarded) })
+    let awaits_device = pilots.iter().any(|pilot| pilot.awaits_device);
+    Some(Slicing { is_like_alone, awaits_device, ..slicing(rates, needs, length, discarded) })
 }
 
 /// Returns the slices and the work of a block, for slices of `length` nanoseconds of which the first `discarded`
@@ -166,9 +175,9 @@ fn slicing(rates: Vec<PilotRate>, needs: Requirements, length: u64, discarded: u
         slice_seconds: length as f64 / 1e9,
         discarded_seconds,
         work,
-        awaits_device: needs.awaits_device(rates.iter().map(|rate| rate.busy_cpus)),
         pilot: rates,
         is_like_alone: false,
+        awaits_device: false,
         less_work,
         seconds: 0.0,
         load_seconds: 0.0,
@@ -223,8 +232,8 @@ struct Pilot {
     store: usize,
     /// Operations per second of the store when it runs alone: the mean of those before and after the turns.
     alone: f64,
-    /// CPU time and length of the slices in which the store ran alone, in nanoseconds; the first `None` if it is not known.
-    alone_cpu: (Option<u64>, u64),
+    /// Mean number of CPUs that the store kept busy alone, before and after the turns; `None` if it is not known.
+    busy_cpus: Option<f64>,
     /// Duration in nanoseconds of the store's longest operation in the slice in which it ran alone.
     longest: u64,
     /// Number of the store's operations in each millisecond of each of its turns with the present slice length.
@@ -240,16 +249,14 @@ impl Pilot {
     /// Creates the measurements of a store from the slice in which it ran alone.
     fn new(place: usize, store: usize, report: &SliceReport) -> Self {
         let (alone, longest) = (rate_alone(report), report.longest);
-        let alone_cpu = (report.cpu_ns, report.nanoseconds);
-        Self { place, store, alone, alone_cpu, longest, turns: Vec::new(), running: 0, write_back: 0 }
+        let busy_cpus = report.busy_cpus;
+        Self { place, store, alone, busy_cpus, longest, turns: Vec::new(), running: 0, write_back: 0 }
     }
 
     /// Adds a second slice in which the store ran alone.
     fn add_alone(&mut self, report: &SliceReport) {
         self.alone = f64::midpoint(self.alone, rate_alone(report));
-        let (cpu_ns, nanoseconds) = self.alone_cpu;
-        self.alone_cpu =
-            (cpu_ns.zip(report.cpu_ns).map(|(one, other)| one + other), nanoseconds + report.nanoseconds);
+        self.busy_cpus = self.busy_cpus.zip(report.busy_cpus).map(|(one, other)| f64::midpoint(one, other));
     }
 
     /// Returns `true` if the store is as fast in turn as alone, without the first `discarded` milliseconds of each slice.
@@ -298,15 +305,8 @@ impl Pilot {
             in_turn: self.in_turn(discarded),
             write_back: self.write_back as f64 / self.running.max(1) as f64,
             stall_seconds: (self.longest > held).then(|| self.longest as f64 / 1e9),
-            busy_cpus: self.busy_cpus(),
+            busy_cpus: self.busy_cpus,
         }
-    }
-
-    /// Returns the mean number of CPUs that the store kept busy alone; `None` if it is not known.
-    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
-    fn busy_cpus(&self) -> Option<f64> {
-        let (cpu_ns, nanoseconds) = self.alone_cpu;
-        Some(cpu_ns? as f64 / nanoseconds.max(1) as f64)
     }
 }
 
@@ -369,39 +369,57 @@ mod tests {
     };
     const WRITES: Requirements = Requirements { writes: true, seconds: 3.0, ..READS };
 
-    /// Store that uses a part of a CPU, and remembers whether its last slice waited for the device.
-    struct Waiting(FakeStore, f64, bool);
+    /// Store that keeps some CPUs busy, and perhaps the device, and counts its slices.
+    struct Waiting {
+        store: FakeStore,
+        busy_cpus: f64,
+        left_device_busy: bool,
+        slices: usize,
+        /// Number of slices after which the device was awaited.
+        awaited: usize,
+    }
 
     impl Sliced for Waiting {
         fn number(&self) -> usize {
-            self.0.number()
+            self.store.number()
         }
 
         fn run(&mut self, slice: Slice) -> Option<SliceReport> {
-            self.2 = slice.awaits_device;
-            let report = self.0.run(slice)?;
-            Some(SliceReport { cpu_ns: Some((report.nanoseconds as f64 * self.1) as u64), ..report })
+            (self.slices, self.awaited) = (self.slices + 1, self.awaited + usize::from(slice.awaits_device));
+            let (busy_cpus, left_device_busy) = (Some(self.busy_cpus), self.left_device_busy);
+            let report = self.store.run(slice)?;
+            Some(SliceReport { busy_cpus, left_device_busy, ..report })
         }
+    }
+
+    /// Returns the number of slices in a block of two stores that keep so many CPUs busy, and of those after which the device
+    /// was awaited.
+    fn awaited(needs: Requirements, busy: [f64; 2], left_device_busy: bool) -> (usize, usize) {
+        let mut stores = [0, 1].map(|number| Waiting {
+            store: FakeStore::new(number, 1000, 0),
+            busy_cpus: busy[number],
+            left_device_busy,
+            slices: 0,
+            awaited: 0,
+        });
+        let slicing = run_pilot(&mut stores, needs).unwrap();
+        let found: Vec<_> = slicing.pilot.iter().map(|rate| rate.busy_cpus.unwrap()).collect();
+        assert_eq!(found, busy);
+        stores.iter_mut().for_each(|store| (store.slices, store.awaited) = (0, 0));
+        run_block(&mut stores, &slicing, &mut SmallRng::seed_from_u64(1));
+        stores.iter().fold((0, 0), |sum, store| (sum.0 + store.slices, sum.1 + store.awaited))
     }
 
     #[test]
     fn slices_await_the_device_if_it_limits_a_store_that_writes() {
-        let awaits = |needs, busy: [f64; 2]| {
-            let mut stores =
-                [0, 1].map(|number| Waiting(FakeStore::new(number, 1000, 0), busy[number], false));
-            let slicing = run_pilot(&mut stores, needs).unwrap();
-            for (rate, busy) in slicing.pilot.iter().zip(busy) {
-                assert!((rate.busy_cpus.unwrap() - busy).abs() < 1e-6, "{rate:?}");
-            }
-            run_block(&mut stores, &slicing, &mut SmallRng::seed_from_u64(1));
-            assert!(stores.iter().all(|store| store.2 == slicing.awaits_device));
-            slicing.awaits_device
-        };
         // Of two CPUs.
-        assert!(!awaits(WRITES, [1.1, 1.9]));
-        assert!(!awaits(Requirements { cpus: None, ..WRITES }, [1.1, 0.9]));
-        assert!(awaits(WRITES, [1.1, 0.9]));
-        assert!(!awaits(READS, [1.1, 0.9]));
+        let (slices, all) = awaited(WRITES, [1.1, 0.9], false);
+        assert!(slices > 10 && all == slices, "{all} of {slices}");
+        assert_eq!(awaited(WRITES, [1.1, 1.9], false).1, 0);
+        assert_eq!(awaited(READS, [1.1, 0.9], false).1, 0);
+        assert_eq!(awaited(Requirements { cpus: None, ..WRITES }, [1.1, 0.9], false).1, 0);
+        // One that other programs keep busy is awaited once.
+        assert_eq!(awaited(WRITES, [1.1, 0.9], true).1, 1);
     }
 
     #[test]

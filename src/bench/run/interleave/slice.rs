@@ -57,9 +57,10 @@ pub struct SliceReport {
     pub write_back: Option<u64>,
     /// `true` if the device was still busy when the time to wait for it after the slice (`--quiet-wait`) was over.
     pub left_device_busy: bool,
-    /// CPU time in nanoseconds of the store's processes during the slice; `None` if it is not known. The controller adds it.
+    /// Mean number of CPUs that the store's processes kept busy in the slice and in the deferred work after it; `None` if it is
+    /// not known. The controller adds it.
     #[serde(skip)]
-    pub cpu_ns: Option<u64>,
+    pub busy_cpus: Option<f64>,
 }
 
 impl SliceReport {
