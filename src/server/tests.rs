@@ -61,7 +61,7 @@ fn plan(mode: ClientMode, requests: &str) -> Vec<(String, usize)> {
     plan_within(None, mode, requests)
 }
 
-/// The same of a client with a transaction.
+/// Returns the steps of a client as [`plan`] does, with its open transaction, if any.
 fn plan_within(transaction: Option<&Transaction>, mode: ClientMode, requests: &str) -> Vec<(String, usize)> {
     let (store, mut batch, mut steps) = (store_with(&[]), received(requests), Vec::new());
     while let Some(step) = next_step(&batch, (mode, Database::default()), transaction, &store) {

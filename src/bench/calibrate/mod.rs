@@ -25,7 +25,7 @@ use crate::{
             stored_calibration, verification,
         },
     },
-    engine::synthetic::calibration::{Record, Truth, instructions},
+    engine::synthetic::calibration::{Record, Truth, no_known_loop},
 };
 pub use checked_metric::{Figure, columns};
 use expected_ranges::Evidence;
@@ -209,7 +209,7 @@ pub fn verdict(figures: &[Figure]) -> Result<(), Error> {
 /// can be made is found later ([`measurements`]).
 fn unavailable(experiment: &Experiment) -> Option<String> {
     if experiment.subject == Subject::Instructions {
-        return instructions::unavailable().or_else(instruction_counter::unavailable);
+        return no_known_loop().or_else(instruction_counter::unavailable);
     }
     // The job has a group of its own; this one shows whether one can be made.
     MemoryGroup::new(experiment.memory_limit?).err()

@@ -234,8 +234,8 @@ fn parts(metric: ComparedMetric, series: &[&Series]) -> Vec<(String, Part)> {
 /// Returns how much a metric varies between runs of one build on an idle machine: a store or a cell relative to the others in
 /// one state of the machine, and all stores together over its states. The source is docs/reference/between-runs.csv: a store
 /// varies by 1.3% in speed and by 3.2% in p99 over four runs of one state (the second to the fifth), rounded up; the p99 of
-/// all stores together by 27% over all six, the root of the mean variance of the three works. The table has one cell of each store, so the
-/// figures of cells are assumed: about twice those of stores.
+/// all stores together by 27% over all six, the root of the mean variance of the three works. The table has one cell of
+/// each store, so the figures of cells are assumed: about twice those of stores.
 fn between(metric: ComparedMetric) -> BetweenRuns {
     match metric {
         ComparedMetric::Speed => BetweenRuns { store: 0.015, machine: BETWEEN_RUNS, cell: 0.03 },

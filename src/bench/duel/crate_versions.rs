@@ -426,7 +426,7 @@ mod tests {
                             engine = { version = \"4.4\", optional = true }\n\n[dev-dependencies]\nengine = \"5\"\n";
 
     #[test]
-    fn sources_of_a_repository_are_those_of_a_commit() {
+    fn repository_is_cloned_once_for_each_revision() {
         let dir = tempfile::tempdir().unwrap();
         let repository = dir.path().join("repository");
         fs::create_dir(&repository).unwrap();

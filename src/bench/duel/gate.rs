@@ -44,16 +44,17 @@ pub(super) fn judge(gate: Gate, run: &Run, comparison: &Comparison) -> GateVerdi
     };
     let title = metric.title;
     let measured = cell(run, comparison, Side::New);
-    let is_counted = measured.is_none_or(|cell| match gate {
-        Gate::Allocations => cell.workload.counts_allocations,
-        Gate::Instructions => true,
-        Gate::WriteCalls => cell.target.persistent,
+    let uncounted = measured.and_then(|cell| match gate {
+        Gate::Allocations => (!cell.workload.counts_allocations).then(|| kept_uncounted(title)),
+        Gate::Instructions => run
+            .environment
+            .no_instruction_counts
+            .as_ref()
+            .map(|reason| GateVerdict::CannotTell(format!("{title}: not counted: {reason}"))),
+        Gate::WriteCalls => (!cell.target.persistent).then(|| kept_uncounted(title)),
     });
-    if !is_counted {
-        return GateVerdict::Kept(format!("{title}: not counted for this store"));
-    }
-    if let (Gate::Instructions, Some(reason)) = (gate, &run.environment.no_instruction_counts) {
-        return GateVerdict::CannotTell(format!("{title}: not counted: {reason}"));
+    if let Some(verdict) = uncounted {
+        return verdict;
     }
     let values = |side| values_by_block(run, comparison, side, metric);
     if Side::BOTH.into_iter().any(|side| values(side).count() < FIRST_LOOK as usize) {
@@ -84,6 +85,11 @@ fn without_ratio(title: &str, old: &[f64], new: &[f64]) -> Option<GateVerdict> {
         (true, false) => Some(GateVerdict::CannotTell(format!("{title}: none before, hardly any now"))),
         (false, false) => None,
     }
+}
+
+/// Returns the verdict on a count that this store never has.
+fn kept_uncounted(title: &str) -> GateVerdict {
+    GateVerdict::Kept(format!("{title}: not counted for this store"))
 }
 
 /// Returns the verdict on a count that too few blocks have.

@@ -7,9 +7,9 @@ use super::{
 use crate::bench::result::metric::{DISK, MEMORY, REOPEN, THROUGHPUT};
 use std::ptr;
 
-/// Sentences on all rankings, which say why a ratio can differ from that of two results, and what the latencies are.
-pub const RATIO_AND_RESULT: &str = "The ratio is the mean over repetitions, the result the median; they can differ. p99 is the 99th percentile of the \
-     latency, p99.9 the 99.9th, of each store at its own highest rate (closed loop).";
+/// Sentences on all rankings: why a ratio can differ from that of two results, and what the latencies are.
+pub const ABOUT_VALUES: &str = "The ratio is the mean over repetitions, the result the median; they can differ. p99 is the \
+    99th percentile of the latency, p99.9 the 99.9th, of each store at its own highest rate (closed loop).";
 
 /// Maximum number of characters of the doubts about a work that stand below a ranking.
 const MAX_DOUBTS: usize = 300;

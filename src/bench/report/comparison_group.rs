@@ -5,6 +5,7 @@ use super::measured_cell::{Entry, Source};
 use crate::bench::result::{
     Access, Target, Workload,
     comparability::{self, Level},
+    interleaved_comparison::Comparison,
     metric::{Metric, THROUGHPUT, Unit},
     number_format,
     statistics::{
@@ -12,6 +13,7 @@ use crate::bench::result::{
         looks::Looks,
         margin::Margin,
         pairwise::{Pairwise, Rates, Runs},
+        verdict::{Verdict, deciding},
     },
 };
 use std::collections::BTreeMap;
@@ -98,6 +100,26 @@ where
     'a: 'r,
 {
     grouped(entries, comparable)
+}
+
+/// Returns what would decide all of `verdicts` that cannot tell, as a clause; `None` if there are none. `comparison` is that
+/// of the stores if they took turns.
+pub fn deciding_clause(
+    verdicts: impl IntoIterator<Item = Verdict>,
+    margin: Margin,
+    comparison: Option<&Comparison>,
+) -> Option<String> {
+    let open = verdicts.into_iter().filter_map(|verdict| match verdict {
+        Verdict::CannotTell { blocks, may_be_equal, .. } => Some((blocks, may_be_equal)),
+        _ => None,
+    });
+    let longest = |(all, one): (Option<u32>, Option<u32>)| Some(all?.max(one?));
+    let (blocks, may_be_equal) = open.reduce(|all, one| (longest((all.0, one.0)), all.1 && one.1))?;
+    let amount = |blocks| match comparison {
+        Some(comparison) => comparison.amount(blocks),
+        None => format!("{blocks} repetitions"),
+    };
+    Some(deciding(blocks, may_be_equal, margin, amount))
 }
 
 /// Divides cells into groups with equal workload, machine, cache size and level (access, commit path, fsync policy),

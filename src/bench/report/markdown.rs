@@ -3,7 +3,7 @@
 //! suites, terms and environments.
 
 use super::{
-    column_notes::RATIO_AND_RESULT,
+    column_notes::ABOUT_VALUES,
     environment::{self, IN_TURNS, LEFT_OUT},
     matrix::{Column, Matrix, MatrixCell},
     measured_cell::{Entry, State},
@@ -73,7 +73,7 @@ fn best_stores(matrix: &Matrix) -> String {
     text.push_str(&format!(
         "\n1 is the best store of a scenario, 0.5 is half as good; in brackets the confidence interval of the ratio, 95% \
          over all pairs of the scenario. **Bold** is better than all others, \u{2248} equal to the best within {}, ? cannot \
-         tell. {RATIO_AND_RESULT}\n",
+         tell. {ABOUT_VALUES}\n",
         matrix.margins()
     ));
     for (at, column) in matrix.columns.iter().enumerate() {

@@ -11,7 +11,7 @@
 
 use super::{
     column_notes,
-    comparison_group::{ComparisonGroup, Judged, contests, same_work},
+    comparison_group::{ComparisonGroup, Judged, contests, deciding_clause, same_work},
     measured_cell::{Entry, State},
     price::{price, priced_work},
     ranking::READS_LOSE_NOTHING,
@@ -30,7 +30,6 @@ use crate::{
             margin::Margin,
             mean,
             pairwise::{Pair, RankGroups},
-            verdict::deciding_all,
         },
     },
     engine::LossClass,
@@ -354,11 +353,7 @@ impl<'r, 'a> Draft<'r, 'a> {
         let verdicts = labels.iter().filter_map(|label| Some((*self.rivals.get(label)?)?.verdict));
         let first = self.contests.first().and_then(|contest| contest.entries.first());
         let comparison = first.and_then(|entry| entry.run.comparison(&entry.cell.id));
-        let amount = |blocks| match comparison.filter(|_| self.contests.len() == 1) {
-            Some(comparison) => comparison.amount(blocks),
-            None => format!("{blocks} repetitions"),
-        };
-        deciding_all(verdicts, self.margin, amount)
+        deciding_clause(verdicts, self.margin, comparison.filter(|_| self.contests.len() == 1))
     }
 
     /// Returns the cell of a store. `own` are all cells of the store in the report.

@@ -5,7 +5,7 @@
 //! Stores that lose more are left out, with the reason. Work that only reads loses nothing, so it ranks every store.
 
 use super::{
-    comparison_group::{ComparisonGroup, Judged, same_work},
+    comparison_group::{ComparisonGroup, Judged, deciding_clause, same_work},
     measured_cell::{Entry, State},
     price::price,
 };
@@ -19,7 +19,7 @@ use crate::{
         statistics::{
             margin::Margin,
             pairwise::{Pair, RankGroups},
-            verdict::{Verdict, deciding_all},
+            verdict::Verdict,
         },
     },
     engine::LossClass,
@@ -264,11 +264,8 @@ impl<'r, 'a> Ranking<'r, 'a> {
         let verdicts = undecided.iter().filter_map(|store| Some(self.places.get(*store)?.to_first?.verdict));
         let first = self.places.first().map(|place| place.entry);
         let comparison = first.and_then(|entry| entry.run.comparison(&entry.cell.id));
-        let amount = |blocks| match comparison {
-            Some(comparison) => comparison.amount(blocks),
-            None => format!("{blocks} repetitions"),
-        };
-        deciding_all(verdicts, self.margin, amount).map_or(String::new(), |clause| format!("; {clause}"))
+        deciding_clause(verdicts, self.margin, comparison)
+            .map_or(String::new(), |clause| format!("; {clause}"))
     }
 
     /// Returns the reason why the ranking has too few repetitions for a verdict, as a clause.

@@ -220,7 +220,7 @@ fn stores_of_different_runs_differ_only_if_runs_of_one_build_do_not() {
 
 /// An interrupted comparison has no verdicts.
 #[test]
-fn without_judged_pairs_the_order_is_that_of_the_rates() {
+fn order_without_judged_pairs_follows_the_rates() {
     let rates = [1.0, 3.0, 2.0].map(|rate| BTreeMap::from([(0, rate)]));
     assert_eq!(Pairwise::judged(Vec::new(), &rates).order(), [1, 2, 0]);
 }

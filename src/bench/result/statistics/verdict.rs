@@ -55,22 +55,6 @@ impl Verdict {
     }
 }
 
-/// Returns what would decide all of several comparisons that cannot tell, as a clause; `None` if there are none. `amount` is
-/// that of [`deciding`].
-pub fn deciding_all(
-    verdicts: impl IntoIterator<Item = Verdict>,
-    margin: Margin,
-    amount: impl Fn(u32) -> String,
-) -> Option<String> {
-    let open = verdicts.into_iter().filter_map(|verdict| match verdict {
-        Verdict::CannotTell { blocks, may_be_equal, .. } => Some((blocks, may_be_equal)),
-        _ => None,
-    });
-    let longest = |(all, one): (Option<u32>, Option<u32>)| Some(all?.max(one?));
-    let all = open.reduce(|all, one| (longest((all.0, one.0)), all.1 && one.1));
-    all.map(|(blocks, may_be_equal)| deciding(blocks, may_be_equal, margin, amount))
-}
-
 /// Returns what would decide a comparison, as a clause. `amount` formats a number of blocks, such as "23 blocks (9 min)";
 /// the other parameters are those of [`Verdict::CannotTell`].
 pub fn deciding(

@@ -52,7 +52,7 @@ use block::{MIN_WRITE_BACK_SLICE_SECONDS, Sliced};
 use instance::Instance;
 use pilot::{MIN_WRITE_TURNS, Requirements};
 use rand::{SeedableRng, rngs::SmallRng, seq::SliceRandom};
-use std::{fs, path::Path, thread, time::Instant};
+use std::{collections::BTreeSet, fs, path::Path, thread, time::Instant};
 
 /// Default of `--seconds` for stores that take turns: running time in seconds of each store in a block.
 pub(super) const BLOCK_SECONDS: f64 = 2.0;
@@ -573,8 +573,11 @@ fn requirements(
 
 /// Returns the number of CPUs that the processes of a store may use: those of `--cpus`, or all.
 fn usable_cpus(cpus: &Cpus) -> usize {
-    let chosen: usize = [&cpus.server, &cpus.driver].into_iter().flatten().map(Vec::len).sum();
-    if chosen > 0 { chosen } else { thread::available_parallelism().map_or(1, usize::from) }
+    let chosen: BTreeSet<_> = [&cpus.server, &cpus.driver].into_iter().flatten().flatten().collect();
+    match chosen.len() {
+        0 => thread::available_parallelism().map_or(1, usize::from),
+        chosen => chosen,
+    }
 }
 
 /// Returns the maximum length in seconds to which long operations lengthen slices: that at which the pilot's turns of

@@ -91,7 +91,6 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
         pilots.extend(store.run(alone).map(|report| Pilot::new(place, number, &report)));
     }
     let is_limited = needs.limited_by_device(pilots.iter().map(|pilot| pilot.busy_cpus));
-    // Once the device stays busy, no wait would help.
     let mut awaits_device = is_limited;
     let longest = pilots.iter().map(|pilot| pilot.longest).max()?;
     let stall = if needs.writes { MIN_SLICE_MULTIPLE * longest } else { 0 };
@@ -103,12 +102,7 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
         let min_turns = if needs.writes { MIN_WRITE_TURNS } else { MIN_TURNS };
         for _ in 0..in_turn_time.div_ceil(length).max(min_turns.into()) {
             let in_turn = slice(length, writes_back(length as f64 / 1e9));
-            pilots.retain_mut(|pilot| {
-                let in_turn = Slice { awaits_device, ..in_turn };
-                let report = stores.get_mut(pilot.place).and_then(|store| store.run(in_turn));
-                awaits_device &= report.as_ref().is_none_or(|report| !report.left_device_busy);
-                report.map(|report| pilot.add_turn(&report)).is_some()
-            });
+            take_turns(&mut pilots, stores, in_turn, &mut awaits_device);
         }
         let settled = pilots.iter().map(|pilot| settle(&pilot.profile())).max()?;
         let wanted = MIN_SLICE_MULTIPLE * BIN * settled as u64;
@@ -129,14 +123,22 @@ pub fn run_pilot<S: Sliced>(stores: &mut [S], needs: Requirements) -> Option<Sli
             let held = if needs.writes { length / MIN_SLICE_MULTIPLE } else { u64::MAX };
             let rates: Vec<_> = pilots.iter().map(|pilot| pilot.rate(discarded, held)).collect();
             let is_like_alone = pilots.iter().all(|pilot| pilot.is_like_alone(discarded));
-            let found = Slicing {
-                is_like_alone,
-                awaits_device: is_limited,
-                ..slicing(rates, needs, length, discarded)
-            };
+            let found = slicing(rates, needs, length, discarded);
+            let found = Slicing { is_like_alone, awaits_device: is_limited, ..found };
             return (!pilots.is_empty()).then_some(found);
         }
     }
+}
+
+/// Lets each store of the pilot run for one slice, and removes those that fail. A slice awaits the device if `awaits_device`
+/// says so, which becomes `false` once the device stays busy: no wait would help then.
+fn take_turns<S: Sliced>(pilots: &mut Vec<Pilot>, stores: &mut [S], slice: Slice, awaits_device: &mut bool) {
+    pilots.retain_mut(|pilot| {
+        let slice = Slice { awaits_device: *awaits_device, ..slice };
+        let report = stores.get_mut(pilot.place).and_then(|store| store.run(slice));
+        *awaits_device &= report.as_ref().is_none_or(|report| !report.left_device_busy);
+        report.map(|report| pilot.add_turn(&report)).is_some()
+    });
 }
 
 /// Returns the slices and the work of a block of stores that are loaded in groups, from the pilots of the groups: the
@@ -392,8 +394,8 @@ mod tests {
         }
     }
 
-    /// Returns the number of slices in a block of two stores that keep so many CPUs busy, and of those after which the device
-    /// was awaited.
+    /// Returns the number of slices in a block of two stores that keep `busy` CPUs busy, and of those after which the device was
+    /// awaited.
     fn awaited(needs: Requirements, busy: [f64; 2], left_device_busy: bool) -> (usize, usize) {
         let mut stores = [0, 1].map(|number| Waiting {
             store: FakeStore::new(number, 1000, 0),
@@ -412,7 +414,7 @@ mod tests {
 
     #[test]
     fn slices_await_the_device_if_it_limits_a_store_that_writes() {
-        // Of two CPUs.
+        // The threads can use two CPUs.
         let (slices, all) = awaited(WRITES, [1.1, 0.9], false);
         assert!(slices > 10 && all == slices, "{all} of {slices}");
         assert_eq!(awaited(WRITES, [1.1, 1.9], false).1, 0);

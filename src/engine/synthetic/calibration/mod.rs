@@ -3,7 +3,6 @@
 
 mod config;
 mod cost;
-pub mod instructions;
 mod known_file_writes;
 
 use crate::engine::{
@@ -12,7 +11,8 @@ use crate::engine::{
     Writers, key_value_headers, mutex::lock,
 };
 pub use config::{CALIBRATION, Call, CallKind, Cost, PAGE, Part, ProcessMemory, Record, Span, Stall, Truth};
-use cost::Meter;
+pub use cost::no_known_loop;
+use cost::{Meter, execute_instructions};
 pub use known_file_writes::PIECE;
 use known_file_writes::{Files, ReadFile};
 use std::{
@@ -185,7 +185,7 @@ impl Engine for Calibration {
             let taken = turn.take();
             lock(&self.meter).add(taken, CallKind::Read, None);
             self.allocate();
-            instructions::execute(self.truth.read_instructions);
+            execute_instructions(self.truth.read_instructions);
             self.reads.as_ref().map_or(Ok(()), ReadFile::read)?;
             let pairs = self.pairs.read().unwrap_or_else(PoisonError::into_inner);
             let stored = pairs.get(*key).map(Vec::as_slice);
